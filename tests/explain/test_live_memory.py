@@ -43,6 +43,17 @@ def batches_of_threads(mib: int, threads: int) -> Container:
     )
 
 
+ALMOST_FULL: dict[str, Any] = {
+    "allocated": 70 * GIB,
+    "reserved": 71 * GIB,
+    "free": int(0.5 * GIB),
+    "requested": 2 * GIB,
+    "needed": 2 * GIB,
+    "total": 80 * GIB,
+    "process": int(71.4 * GIB),
+    "others": 0,
+}
+"""A device of which live tensors hold most, and a request for more than is free."""
 ROWS: list[tuple[str, Evidence, str, str, str]] = [
     (
         "parameters alone",
@@ -325,14 +336,7 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
     (
         "live memory of unknown purpose that grows with each step",
         evidence(
-            allocated=70 * GIB,
-            reserved=71 * GIB,
-            free=int(0.5 * GIB),
-            requested=2 * GIB,
-            needed=2 * GIB,
-            total=80 * GIB,
-            process=int(71.4 * GIB),
-            others=0,
+            **ALMOST_FULL,
             rate=Rate(256 * MIB, 248 * MIB, 265 * MIB, "step", "measured", 200),
         ),
         "full",
@@ -342,14 +346,7 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
     (
         "live memory that hardly grows",
         evidence(
-            allocated=70 * GIB,
-            reserved=71 * GIB,
-            free=int(0.5 * GIB),
-            requested=2 * GIB,
-            needed=2 * GIB,
-            total=80 * GIB,
-            process=int(71.4 * GIB),
-            others=0,
+            **ALMOST_FULL,
             rate=Rate(MIB, MIB, MIB, "step", "measured", 200),
         ),
         "full",
@@ -359,16 +356,9 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
     (
         "cached pieces of unknown size that may have been enough",
         evidence(
-            allocated=70 * GIB,
-            reserved=78 * GIB,
-            free=int(0.5 * GIB),
-            requested=2 * GIB,
-            needed=2 * GIB,
-            total=80 * GIB,
+            **ALMOST_FULL | {"reserved": 78 * GIB, "process": int(78.4 * GIB)},
             stuck=None,
             largest=None,
-            process=int(78.4 * GIB),
-            others=0,
         ),
         "full",
         "Full: live tensors hold 70 GiB of the device's 80 GiB; 8 GiB is cached, perhaps in pieces "

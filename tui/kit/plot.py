@@ -228,17 +228,19 @@ class _Canvas:
         for level in plot.levels:
             start = plot.across.scale.low if level.start is None else level.start
             first, y = self.dot(start, level.value)
-            # A cell has one sign: an area that fills it hides the level there, and the level hides
-            # the top of an area.
-            seen = [
-                x for x in range(first, room * ACROSS) if not self._is_full(x // ACROSS, y // DOWN)
-            ]
-            # Draw two cells and leave one out, to distinguish the level from a curve.
-            self._draw(((x, y) for x in seen if x // ACROSS % 3 != 2), level.style)
-            for column in {x // ACROSS for x in seen}:
-                if self._solid(column, y // DOWN):
-                    self.bits.setdefault((column, y // DOWN), 0)
-                    self.styles.setdefault((column, y // DOWN), level.style)
+            for column in range(first // ACROSS, room):
+                cell, areas = (column, y // DOWN), self._solid(column, y // DOWN)
+                # A cell has one sign: an area that fills it hides the level there, and the level
+                # hides the top of an area.
+                if any(steps == len(glyphs.GLYPHS.vertical) for _, steps in areas):
+                    continue
+                if areas:
+                    self.bits.setdefault(cell, 0)
+                    self.styles.setdefault(cell, level.style)
+                # Draw two cells and leave one out, to distinguish the level from a curve.
+                if column % 3 != 2:
+                    dots = range(max(first, column * ACROSS), (column + 1) * ACROSS)
+                    self._draw(((x, y) for x in dots), level.style)
         for curve in plot.curves:
             if not curve.filled:
                 self._draw(self._dots(curve), curve.style)
@@ -294,11 +296,6 @@ class _Canvas:
             for area in reversed(self.areas)
             if (steps := area.tops.get(column, 0) - base) > 0
         ]
-
-    def _is_full(self, column: int, row: int) -> bool:
-        """Return whether an area fills a cell."""
-        most = len(glyphs.GLYPHS.vertical)
-        return any(steps == most for _, steps in self._solid(column, row))
 
     def _dots(self, curve: Curve) -> Iterator[Dot]:
         before: Dot | None = None

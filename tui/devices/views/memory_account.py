@@ -40,7 +40,6 @@ from tui.kit.lines import (
     fit_line,
     left,
     paragraph,
-    plain,
     right,
     width,
     wrap,
@@ -195,7 +194,7 @@ def _figures(
     known = drop_absent(gauge, reasons)
     peaks = _term_rows(list_flat(known.peaks), cells, explained=explained)
     blocks = [
-        *_terms(gauge, reasons, cells, explained=explained),
+        *_terms(gauge, reasons, cells, explained=explained).values(),
         [*_section("peaks", cells), *peaks] if peaks else [],
         _counters(known, cells, explained=explained),
     ]
@@ -217,9 +216,10 @@ def _arrange_figures(
 
     rest = cells - TREE_CELLS - 2
     if rest >= LEAST_BESIDE_TREE and _column(cells) == cells:
-        tree, others = build(TREE_CELLS)[:1], build(rest)[1:]
-        if tree and plain(tree[0][1]).startswith(ACCOUNT):
-            return beside(tree[0], [row for block in others for row in block], TREE_CELLS)
+        sections = _terms(gauge, reasons, TREE_CELLS, explained=False)
+        if next(iter(sections), "") == ACCOUNT:
+            others = [row for block in build(rest)[1:] for row in block]
+            return beside(sections[ACCOUNT], others, TREE_CELLS)
     return _in_columns(build(_column(cells)), cells)
 
 
@@ -243,8 +243,8 @@ def _section(title: str, cells: int) -> list[Line]:
     return [(), section_heading(title, cells)]
 
 
-def _terms(gauge: Gauge, reasons: Reasons, cells: int, *, explained: bool) -> list[list[Line]]:
-    """Return the terms under their headings, except those with a reason in ``reasons``.
+def _terms(gauge: Gauge, reasons: Reasons, cells: int, *, explained: bool) -> dict[str, list[Line]]:
+    """Return the sections of the terms by heading, without those with a reason in ``reasons``.
 
     Unless all are ``explained``, parts of zero bytes are left out too, and what is a part of what
     is drawn as a tree.
@@ -258,13 +258,12 @@ def _terms(gauge: Gauge, reasons: Reasons, cells: int, *, explained: bool) -> li
         in_tree = not explained and term.key in TREE_KEYS
         sections.setdefault(ACCOUNT if in_tree else title, []).append(term)
     notes = {} if explained or gauge.wording.frees else {RELEASABLE: FREES}
-    blocks: list[list[Line]] = []
+    drawn: dict[str, list[Line]] = {}
     for title, own in sections.items():
         rows = build_tree(own) if title == ACCOUNT else list_flat(own)
-        blocks.append(
-            [*_section(title, cells), *_term_rows(rows, cells, notes, explained=explained)]
-        )
-    return blocks
+        lines = _term_rows(rows, cells, notes, explained=explained)
+        drawn[title] = [*_section(title, cells), *lines]
+    return drawn
 
 
 def _is_empty_part(term: Term) -> bool:

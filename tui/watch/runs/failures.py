@@ -61,34 +61,42 @@ def first_failure(logs: Sequence[ProcessLog], command: Sequence[str]) -> str:
         ``rank 1 ran out of memory; torchrun ended rank 0``; empty with fewer than two ranks, or if
         no rank was ended by an OOM.
     """
-    ranks = [log for log in logs if log.rank is not None]
-    failed = sorted(
-        ((oom.at, rank) for rank in ranks for oom in rank.ooms[-1:] if oom.handled is not True),
-        key=lambda pair: pair[0],
-    )
-    if len(ranks) < 2 or not failed:
+    failed = _find_failed_ranks(logs)
+    if not failed or sum(log.rank is not None for log in logs) < 2:
         return ""
-    first = failed[0][1]
+    first, *others = failed
     words = f"rank {first.rank} ran out of memory"
-    later = [log for _, log in failed[1:] if log.rank != first.rank]
+    later = [log for log in others if log.rank != first.rank]
     if later:
         words += f" first, {_name_ranks(later)} after it"
-    out = {log.rank for _, log in failed}
-    ended = [rank for rank in ranks if rank.rank not in out and not rank.ended]
+    ended = find_ended_ranks(logs)
     if ended:
         words += f"; {name_launcher(command)} ended {_name_ranks(ended)}"
     return words
 
 
-def was_ended_by_launcher(log: ProcessLog, logs: Sequence[ProcessLog]) -> bool:
-    """Return whether a launcher ended a rank because another one had run out of memory.
+def find_ended_ranks(logs: Sequence[ProcessLog]) -> list[ProcessLog]:
+    """Return the ranks that the launcher ended because others had run out of memory.
 
     An agent that wrote no end was killed from outside, or left by ``os._exit``.
     """
-    failed = any(
-        oom.handled is not True for rank in logs if rank.rank is not None for oom in rank.ooms[-1:]
-    )
-    return failed and log.rank is not None and not log.ended and not log.ooms
+    out = {log.rank for log in _find_failed_ranks(logs)}
+    if not out:
+        return []
+    ranks = (log for log in logs if log.rank is not None)
+    return [rank for rank in ranks if rank.rank not in out and not rank.ended]
+
+
+def _find_failed_ranks(logs: Sequence[ProcessLog]) -> list[ProcessLog]:
+    """Return the ranks that an OOM ended, or may have ended, the first one first."""
+    failed = [
+        (oom.at, log)
+        for log in logs
+        if log.rank is not None
+        for oom in log.ooms[-1:]
+        if oom.handled is not True
+    ]
+    return [log for _, log in sorted(failed, key=lambda pair: pair[0])]
 
 
 def _name_ranks(some: Sequence[ProcessLog]) -> str:

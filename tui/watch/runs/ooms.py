@@ -96,6 +96,11 @@ def describe_live_memory(oom: Oom) -> str:
     return f"{allocated} ({fmt.size(oom.requested)} requested)"
 
 
+def rank_oom(oom: Oom) -> tuple[bool, float]:
+    """Return a key of which the highest belongs to the newest OOM, preferably one that ended it."""
+    return oom.handled is not True, oom.at
+
+
 def describe_outcome(oom: Oom) -> str:
     """Return whether the program continued after an OOM, or why that is not known."""
     if oom.handled is None:

@@ -21,10 +21,18 @@ def format_command(run: StartedRun) -> str:
 
 def describe_run_end(run: StartedRun, *, is_running: bool) -> str:
     """Describe the end of a run; a run may also be running, or have an unrecorded end."""
+    words = name_run_end(run, is_running=is_running)
     if run.signal is not None:
-        return f"ended by {signal_name(run.signal)}"
+        return f"ended by {words}"
+    return f"ended with {words}" if run.code is not None else words
+
+
+def name_run_end(run: StartedRun, *, is_running: bool) -> str:
+    """Name what :func:`describe_run_end` describes, as for a column: ``exit code 1``."""
+    if run.signal is not None:
+        return signal_name(run.signal)
     if run.code is not None:
-        return f"ended with exit code {run.code}"
+        return f"exit code {run.code}"
     return "running" if is_running else describe_unseen_end(run.last_sign)
 
 

@@ -316,15 +316,10 @@ LEAST_ACCOUNT = 3
 """Rows of the account that stay visible below a plot."""
 MOST_FINDINGS = 4
 """Most rows for the findings about a process."""
-SHOWN_BESIDE = frozenset(
-    [
-        *("allocated", "cached", "reserved", "context", "others", "used", "driver"),
-        *("free", "total", "out of memory"),
-    ]
-)
-"""Figures of the account that the bar's legend, the title or the process's row always has."""
-SHOWN_IN_COLUMN = {"process": "process", "allocated_peak": "peak", "alloc retries": "retries"}
-"""Figures of the account that the process's row has where its column fits, with that column."""
+SHOWN_BESIDE = frozenset({"out of memory"})
+"""Counters of the account that the process's row always has."""
+SHOWN_IN_COLUMN = {"allocated_peak": "peak", "alloc retries": "retries"}
+"""Peaks and counters that the process's row has where its column fits, with that column."""
 FACTS_SHOWN_BESIDE = ("pid", "rank", "command")
 """Facts of the process in its row or the title of the run."""
 NOT_OF_THEN = "the figures are recorded, and NVML reports only the present"

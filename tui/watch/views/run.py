@@ -12,9 +12,10 @@ from tui.core.text.commands import shorten_command
 from tui.core.text.glyphs import clean
 from tui.core.text.numbers import plain, significant
 from tui.kit.lines import Line, TextStyle, cell_len, fit, paragraph
+from tui.snapshots.explain.explanation import Explanation
 from tui.snapshots.model.facts import format_used
 from tui.snapshots.views import overview
-from tui.watch.runs.ooms import Oom, describe_outcome, describe_request
+from tui.watch.runs.ooms import Oom, describe_outcome, describe_request, rank_oom
 from tui.watch.runs.run_summary import describe_run_end, format_command
 from tui.watch.runs.runs import StartedRun
 from tui.watch.state.explained import circumstances_of_row, explain_without_snapshot
@@ -93,11 +94,7 @@ def newest_oom(devices: Sequence[WatchedDevice]) -> ProcessOom | None:
     candidates = [
         ProcessOom(row, row.log.ooms[-1]) for row in devices if row.log is not None and row.log.ooms
     ]
-    return max(
-        candidates,
-        key=lambda candidate: (candidate.oom.handled is not True, candidate.oom.at),
-        default=None,
-    )
+    return max(candidates, key=lambda candidate: rank_oom(candidate.oom), default=None)
 
 
 def describe_oom(newest: ProcessOom, selected: WatchedDevice | None, cells: int) -> str:
@@ -116,6 +113,13 @@ def describe_oom(newest: ProcessOom, selected: WatchedDevice | None, cells: int)
     if selected is not None and selected.process.pid == process.pid:
         return f"{words}. o opens the verdict"
     return f"{words}. Select {process.pid} and press o for the verdict"
+
+
+def oom_account_lines(explanation: Explanation, cells: int) -> list[Line]:
+    """Return the largest rows of an OOM's account."""
+    shown = explanation.account[:MOST_ROWS]
+    bar = overview.bar_cells(shown, cells)
+    return [overview.account_line(row, cells, bar) for row in shown]
 
 
 def banner_lines(
@@ -140,9 +144,7 @@ def banner_lines(
         if explanation.refusal:
             used = format_used(explanation)
             lines += paragraph(used, cells, TextStyle.STRONG, indent="  ")
-        shown = explanation.account[:MOST_ROWS]
-        bar = overview.bar_cells(shown, cells)
-        account = [overview.account_line(row, cells, bar) for row in shown]
+        account = oom_account_lines(explanation, cells)
     lines += rehearsal_lines(state, cells)
     if state.frozen_at is not None:
         words = f"frozen at {text.clock(state.frozen_at)}; the run continues, z follows it again"

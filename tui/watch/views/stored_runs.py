@@ -14,20 +14,20 @@ from tui.devices.views.history import title_rule
 from tui.kit.lines import Line, Span, TextStyle, line, paragraph, verbatim
 from tui.kit.table import REST, Column, Layout, fit_columns, heading_line, row_line, widest
 from tui.snapshots.explain.evidence import Circumstances
-from tui.snapshots.views.overview import account_line, bar_cells
-from tui.watch.runs.failures import first_failure, name_launcher, was_ended_by_launcher
-from tui.watch.runs.ooms import describe_outcome, describe_request
+from tui.watch.runs.failures import find_ended_ranks, first_failure, name_launcher
+from tui.watch.runs.ooms import describe_outcome, describe_request, rank_oom
 from tui.watch.runs.process_logs import ProcessLog
 from tui.watch.runs.run_summary import (
     describe_oom_kills,
     describe_process,
     describe_run_end,
     format_command,
+    name_run_end,
 )
 from tui.watch.runs.runs import StartedRun
 from tui.watch.session.run_folder import StoredRun
 from tui.watch.state.explained import explain_without_snapshot
-from tui.watch.views.run import MOST_ROWS, format_run_duration
+from tui.watch.views.run import format_run_duration, oom_account_lines
 
 NONE_STORED = (
     "No run is stored. This runs a training unchanged, shows its memory, and explains an OOM:"
@@ -62,9 +62,8 @@ def _format_end_of(stored: StoredRun, _now: float) -> str:
     return describe_run_end(stored.run, is_running=stored.is_running)
 
 
-def _format_brief_end(stored: StoredRun, now: float) -> str:
-    """Return the end for a column of ends: ``exit code 1``."""
-    return _format_end_of(stored, now).removeprefix("ended with ").removeprefix("ended by ")
+def _name_end_of(stored: StoredRun, _now: float) -> str:
+    return name_run_end(stored.run, is_running=stored.is_running)
 
 
 def _steps(stored: StoredRun, _now: float) -> str:
@@ -78,7 +77,7 @@ def format_begin(run: StartedRun) -> str:
 
 _COLUMNS: tuple[Column[_ListedRun], ...] = (
     Column("began", 11, _cell(lambda stored, _now: format_begin(stored.run)), "left", gap=1),
-    Column("end", 3, _cell(_format_brief_end), "left"),
+    Column("end", 3, _cell(_name_end_of), "left"),
     Column("took", 4, _cell(_format_duration_of), "left", drop_order=0, leaves=22),
     Column("steps", 6, _cell(_steps), drop_order=2, leaves=14),
     Column("OOMs", 6, _cell(lambda stored, _now: text.count(stored.ooms)), drop_order=3, leaves=14),
@@ -92,7 +91,7 @@ _COLUMNS: tuple[Column[_ListedRun], ...] = (
 
 def _fit_columns(runs: Sequence[StoredRun], cells: int, now: float) -> Layout[_ListedRun]:
     """Return the columns that fit; ends and durations are as wide as their words."""
-    words = {"end": _format_brief_end, "took": _format_duration_of}
+    words = {"end": _name_end_of, "took": _format_duration_of}
     columns = [
         replace(
             column, width=widest([column.name, *(words[column.name](run, now) for run in runs)])
@@ -150,8 +149,9 @@ def stored_run_summary(stored: StoredRun, cells: int, height: int, now: float) -
     rows += _explain_newest_oom(stored.logs, cells)
     for words in (clean(cause), describe_oom_kills(run)):
         rows += paragraph(words, cells, TextStyle.BAD) if words else []
+    ended = find_ended_ranks(stored.logs)
     for log in sorted(stored.logs, key=_sort_by_rank)[:MOST_PROCESSES]:
-        by = name_launcher(run.command) if was_ended_by_launcher(log, stored.logs) else ""
+        by = name_launcher(run.command) if log in ended else ""
         rows += paragraph(clean(describe_process(log, by)), cells, indent="  ")
     if others > 0:
         rows += paragraph(f"and {text.count(others, 'more process', 'more processes')}", cells)
@@ -172,15 +172,13 @@ def _explain_newest_oom(logs: Sequence[ProcessLog], cells: int) -> list[Line]:
     ooms = [(log, log.ooms[-1]) for log in logs if log.ooms]
     if not ooms:
         return []
-    log, oom = max(ooms, key=lambda pair: (pair[1].handled is not True, pair[1].at))
+    log, oom = max(ooms, key=lambda pair: rank_oom(pair[1]))
     known = Circumstances(watched=True, recorded=log.records)
     explanation = explain_without_snapshot(oom, known)
     style = TextStyle.NOTE if oom.handled else TextStyle.BAD
     words = f"{describe_request(oom)}; {describe_outcome(oom)}"
-    shown = explanation.account[:MOST_ROWS]
-    bar = bar_cells(shown, cells)
     return [
         *paragraph(clean(explanation.line), cells, style, indent="  "),
         *paragraph(clean(words), cells),
-        *(account_line(row, cells, bar) for row in shown),
+        *oom_account_lines(explanation, cells),
     ]
