@@ -36,7 +36,12 @@ def _answered(on: Running) -> bool:
 
 
 def _at_rest(on: Running) -> bool:
-    """Return whether nothing is read from the store of results."""
+    """Return whether nothing is read from the stored results and runs."""
+    tab = on.app.watched
+    if tab is not None and tab is on.app.front and tab.session.state is None:
+        stored = tab.runs_pane.list.stored
+        if stored is None or not (stored.ooms == 0 or tab.runs_pane.ooms.is_read(stored)):
+            return False
     return not any(worker.is_running for worker in on.app.workers if worker.node is on.app.front)
 
 

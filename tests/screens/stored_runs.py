@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.screens.helpers import NOW, STRANGER
-from tests.screens.watched import COMMAND, an_oom, failing_output, kept_run
+from tests.screens.watched import COMMAND, an_oom, failing_output, kept_run, oom_samples
 from tui.watch.runs import runs
 from tui.watch.runs.runs import StartedRun
+from workloads.protocol import wire
 
 _SNAPSHOT = "oom-1.pickle"
 _FINETUNE = ("python", "finetune.py", "--config", "configs/lora.yaml")
@@ -58,6 +59,7 @@ def store_runs() -> tuple[StartedRun, ...]:
             5001: (_begin(5001, "1"), {"event": "steps", "at": oom.at, "steps": oom.step}),
         },
     )
+    ran_out.samples.write_bytes(b"".join(map(wire.encode, oom_samples())))
     finished = _store(
         -97_240,
         7_240,
@@ -83,7 +85,7 @@ def store_runs() -> tuple[StartedRun, ...]:
 def _begin(pid: int, rank: str | None) -> Mapping[str, Any]:
     return {
         "event": "begin",
-        "at": NOW - 130,
+        "at": NOW - 122,
         "identity": _identify(pid),
         "pid": pid,
         "host": "gpu-box-3",

@@ -12,8 +12,15 @@ from typing import Any
 from tests.screens.helpers import GIB, MIB, NOW, STRANGER, gpu
 from tests.screens.watching import figures, torch_process
 from tui.allocators.agents import AgentState
-from tui.allocators.findings import Finding, GrowthRate
-from tui.allocators.messages import Placed
+from tui.allocators.findings import GrowthRate
+from tui.allocators.messages import (
+    DevicesPlaced,
+    Placed,
+    ProcessFigures,
+    Seen,
+    StepsCounted,
+    TorchProcesses,
+)
 from tui.devices.state.watched_processes import Allocator, StepPoint
 from tui.monitor.messages import Sample
 from tui.watch.runs.agents import RankStacks
@@ -22,6 +29,7 @@ from tui.watch.runs.process_logs import ProcessLog
 from tui.watch.runs.runs import StartedRun
 from tui.watch.session.rehearsal_start import RehearsalError, RehearsalRequest
 from tui.watch.session.watched_session import RunError, WatchedRunSession
+from tui.watch.state.processes import RunProcesses
 from tui.watch.state.run import Mark, WatchedDevice, WatchedRun
 
 FOLDER = Path("/home/ada/.local/state/gpu-workbench/runs")
@@ -45,19 +53,18 @@ def kept_run(name: str = "20260101-120000-77", **changes: Any) -> StartedRun:
     return StartedRun(**values)
 
 
-def points(count: int = 120, scale: int = 1) -> tuple[StepPoint, ...]:
+def points(count: int = 120) -> tuple[StepPoint, ...]:
     """Return growing waves over steps that end at 2 GiB in tensors and 3.5 GiB reserved.
 
     Args:
         count: number of points, one per second.
-        scale: factor of all sizes.
     """
     found, reserved = [], 0
     for number in range(count):
         left = count - 1 - number
         held = 2 * GIB - left * 12 * MIB + int(GIB * abs(math.sin(left / 3)))
         reserved = max(reserved, -(-held // PIECE) * PIECE + 2 * PIECE)
-        found.append(StepPoint(NOW - count + number, number * 2, held * scale, reserved * scale))
+        found.append(StepPoint(NOW - count + number, number * 2, held, reserved))
     return tuple(found)
 
 
@@ -159,7 +166,12 @@ def taken(number: int) -> Path:
 def unread(pid: int = 5001, **changes: Any) -> WatchedDevice:
     """Return a rank without an agent that must not be read."""
     told = torch_process(
-        pid, rank=1, reason="Yama's ptrace_scope is 2", word="denied", advice="sudo it"
+        pid,
+        rank=1,
+        start=NOW - 125,
+        reason="Yama's ptrace_scope is 2",
+        word="denied",
+        advice="sudo it",
     )
     nothing = Placed(None, None, "it is not read", "it is not read")
     return device(
@@ -207,47 +219,55 @@ def failing_output(last: int = 220) -> tuple[str, ...]:
     )
 
 
+def oom_points() -> tuple[StepPoint, ...]:
+    """Return a leak of 256 MiB per step until :func:`an_oom`, read at any moment of a step."""
+    oom, found, reserved = an_oom(), [], 0
+    for left in reversed(range(oom.step // 2)):
+        freed = int(8 * GIB * (1 - abs(math.cos(2.4 * left))))
+        allocated = oom.allocated - 512 * MIB * left - freed
+        high = oom.allocated - 512 * MIB * left + 4 * GIB
+        reserved = max(reserved, min(-(-high // (12 * GIB)) * 12 * GIB, oom.reserved))
+        found.append(StepPoint(oom.at - left, oom.step - 2 * left, allocated, reserved))
+    return tuple(found)
+
+
+def oom_samples() -> tuple[Seen, ...]:
+    """Return the samples of two ranks: the first leaks, the second must not be read."""
+    row, moments = device(), oom_points()
+    events: list[Seen] = [TorchProcesses(moments[0].at, (row.process, unread().process))]
+    for point in moments:
+        told = figures(
+            at=point.at,
+            requested=point.allocated,
+            allocated=point.allocated,
+            active=point.allocated,
+            allocated_peak=an_oom().allocated,
+            reserved=point.reserved,
+            reserved_peak=point.reserved,
+        )
+        events += [
+            StepsCounted(point.at, {process_log().identity: point.step or 0}),
+            ProcessFigures(point.at, (told,)),
+        ]
+    held = Placed(gpu().id, an_oom().reserved + int(0.6 * GIB))
+    return *events, DevicesPlaced(moments[-1].at, {f"{STRANGER} cuda:0": held})
+
+
 def ran_out() -> WatchedDevice:
     """Return the first rank, after its OOM."""
     oom = an_oom()
-    mark = Mark(oom.at, oom.step, "OOM", "2.0 GiB asked", oom.snapshot)
-    last = figures(
-        requested=oom.allocated,
-        allocated=oom.allocated,
-        active=oom.allocated,
-        reserved=oom.reserved,
-        allocated_peak=oom.allocated,
-        reserved_peak=oom.reserved,
-    )
-    # It runs out where a wave is high.
-    rise = 42
-    before = points(scale=rise)[:-5]
-    late = before[-1].at - oom.at
-    curve = [
-        replace(
-            point,
-            at=point.at - late,
-            step=(point.step or 0) - 8,
-            reserved=min(point.reserved, oom.reserved),
-        )
-        for point in before
-    ]
-    curve[-1] = replace(curve[-1], allocated=oom.allocated)
-    growth = GrowthRate(rise * 6.1 * MIB, rise * 5.9 * MIB, rise * 6.3 * MIB, span=220)
+    seen = RunProcesses()
+    for event in oom_samples():
+        seen.apply(event)
+    found = next(row for row in seen.devices(over=True) if row.process.pid == STRANGER)
     return device(
-        figures=last,
-        placed=Placed(gpu().id, (oom.reserved or 0) + int(0.6 * GIB)),
-        points=tuple(curve),
-        growth=growth,
-        findings=(
-            Finding(
-                "growth",
-                "allocated grows 256 MiB/step, 248 to 265 (95%), in 220 steps",
-                "read from outside",
-            ),
-        ),
+        figures=found.figures,
+        placed=found.placed,
+        points=found.points,
+        growth=found.growth,
+        findings=found.findings,
         steps=oom.step,
-        marks=(*device().marks, mark),
+        marks=(*device().marks, Mark(oom.at, oom.step, "OOM", "2.0 GiB asked", oom.snapshot)),
         log=process_log(
             ooms=(oom,), oom_count=1, ended=True, text=oom.text, kind="OutOfMemoryError"
         ),

@@ -39,7 +39,8 @@ from tui.devices.state.history import MemoryPoint
 from tui.devices.state.watched_processes import MOST_ENDED, Allocator
 from tui.devices.views.history import RecentReadings
 from tui.devices.views.memory import bar_line, legend_lines, other_lines
-from tui.devices.views.memory_account import process_history, process_lines
+from tui.devices.views.memory_account import account_details
+from tui.devices.views.process_memory import process_history, process_lines
 from tui.devices.views.process_rows import ProcessRow, process_rows
 from tui.devices.views.processes import columns, heading, process_line, selected_lines, unread_notes
 from tui.kit.lines import plain
@@ -308,7 +309,11 @@ def test_growth_is_a_sentence_with_its_source() -> None:
         plain(line) for line in process_lines(actual, gauge, state.machine.devices[0], 1, NOW, 90)
     )
     assert "allocated grows 300 MiB/min" in text
-    assert "read from outside" in text
+    assert "read from outside" not in text
+    dialog = account_details(gauge, state.machine.devices[0], 90, actual.findings)
+    assert f"in {actual.findings[0].text.split(' in ')[-1]} (torch's DeviceStats, read" in " ".join(
+        " ".join(map(plain, dialog)).split()
+    )
 
 
 # ---- the table ----

@@ -30,6 +30,8 @@ from tui.devices.state.watched_processes import StepPoint
 from tui.kit.lines import Line, plain, width
 from tui.watch.runs.rehearsals import RehearsalNote, begin_note
 from tui.watch.session.run_folder import StoredRun
+from tui.watch.session.stored_ooms import explain_stored
+from tui.watch.state.explained import newest_oom
 from tui.watch.state.run import Mark, WatchedDevice
 from tui.watch.views.processes import (
     COLUMNS,
@@ -47,11 +49,10 @@ from tui.watch.views.run import (
     banner_lines,
     describe_oom,
     describe_snapshot,
-    finding_lines,
     format_growth,
     format_run_title,
-    newest_oom,
     snapshots_of,
+    trend_lines,
 )
 from tui.watch.views.stored_runs import (
     none_lines,
@@ -198,12 +199,10 @@ def test_growth_that_is_not_known_has_its_reason() -> None:
     assert format_growth(row) == "growth of allocated n/a: it was seen for less than 30 s"
 
 
-def test_a_leak_is_named_with_its_rate_and_source() -> None:
+def test_a_leak_is_named_with_its_rate_and_its_source_is_left_to_the_explanation() -> None:
     leak = Finding("growth", "allocated grows 6.1 MiB/step, 5.9 to 6.3 (95%)", "torch's figures")
-    rows = [plain(row) for row in finding_lines(device(findings=(leak,)), 120)]
-    assert rows[0].startswith("allocated grows 6.1 MiB/step, 5.9 to 6.3 (95%)")
-    assert "torch's figures" in rows[0]
-    assert len(rows) == 1, "told once"
+    rows = [plain(row).rstrip() for row in trend_lines(device(findings=(leak,)), 120)]
+    assert rows == ["allocated grows 6.1 MiB/step, 5.9 to 6.3 (95%)"]
 
 
 def test_an_oom_says_who_asked_for_what_and_how_it_ended() -> None:
@@ -412,7 +411,8 @@ def test_below_the_list_the_run_under_the_cursor_says_how_it_ended(cells: int) -
         process_log(pid=5001, steps=239, rank="0", ended=False),
         *(process_log(pid=6000 + number, rank=None) for number in range(8)),
     )
-    lines = stored_run_summary(StoredRun(ended, False, logs, OUTPUT), cells, 60, NOW)
+    stored = StoredRun(ended, False, logs, OUTPUT)
+    lines = stored_run_summary(stored, explain_stored(stored), cells, 60, NOW)
     assert all(width(row) <= cells for row in lines)
     text = words(lines)
     for part in (
@@ -430,14 +430,15 @@ def test_below_the_list_the_run_under_the_cursor_says_how_it_ended(cells: int) -
     ):
         assert part in text
     assert "running for 2 min 05 s, began" in words(
-        stored_run_summary(StoredRun(kept_run(), True, ()), cells, 9, NOW)
+        stored_run_summary(StoredRun(kept_run(), True, ()), None, cells, 9, NOW)
     )
     # The lines of two ranks say which one ran out of memory.
-    two = words(stored_run_summary(StoredRun(ended, False, logs[:2], OUTPUT), cells, 60, NOW))
+    two = words(stored_run_summary(StoredRun(ended, False, logs[:2], OUTPUT), None, cells, 60, NOW))
     assert "rank 1 ran out of memory" not in two
+    assert "OOM at step" not in two  # its explanation is still being read
     assert two.index("rank 0: 239 steps") < two.index("rank 1: 240 steps")
     # The end of the output is what remains of it.
-    few = stored_run_summary(StoredRun(ended, False, (), OUTPUT), cells, 8, NOW)
+    few = stored_run_summary(StoredRun(ended, False, (), OUTPUT), None, cells, 8, NOW)
     assert len(few) == 8
     assert plain(few[-1]).strip() == OUTPUT[-1]
 

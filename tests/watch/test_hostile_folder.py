@@ -28,11 +28,12 @@ from tui.watch.runs.process_logs import MOST_LOG_BYTES, process_logs_in, read_fo
 from tui.watch.runs.runs import StartedRun
 from tui.watch.runs.untrusted import LONGEST_LINE
 from tui.watch.session.run_folder import StoredRuns
+from tui.watch.session.stored_ooms import explain_stored
 from tui.watch.session.watched_session import WatchedRunSession
 from tui.watch.state.processes import RunProcesses
 from tui.watch.state.run import WatchedRun
 from tui.watch.views.processes import device_line, missing_lines, plot_of
-from tui.watch.views.run import banner_lines, finding_lines, snapshots_of
+from tui.watch.views.run import banner_lines, snapshots_of, trend_lines
 from tui.watch.views.stored_runs import stored_run_lines, stored_run_summary
 
 ROOT = Path(__file__).parents[2]
@@ -122,7 +123,7 @@ def shown(place: Path) -> tuple[WatchedRun | None, list[str]]:
     listed = StoredRuns(runs.stored_runs).read()
     lines = stored_run_lines(listed, 120, time.time())
     for each in listed:
-        lines += stored_run_summary(each, 120, 40, time.time())
+        lines += stored_run_summary(each, explain_stored(each), 120, 40, time.time())
     state = None
     for kept in listed:
         if kept.run.folder == place:
@@ -130,7 +131,7 @@ def shown(place: Path) -> tuple[WatchedRun | None, list[str]]:
     said = ["".join(span.text for span in line) for line in lines]
     if state is not None:
         for row in state.devices:
-            drawn = [device_line(row, 120), *missing_lines(row, 120), *finding_lines(row, 120)]
+            drawn = [device_line(row, 120), *missing_lines(row, 120), *trend_lines(row, 120)]
             drawn += [*plot_of(row, "time", 100, 20), *plot_of(row, "steps", 100, 20)]
             said += ["".join(span.text for span in line) for line in drawn]
             said += [str(taken.path) for taken in snapshots_of(row)]
@@ -447,7 +448,7 @@ def test_whatever_lies_in_a_folder_every_view_of_it_stands(
         *stored_run_lines(StoredRuns(runs.stored_runs).read(), 120, BEGAN),
     ]
     for row in state.devices:
-        drawn += [device_line(row, 120), *missing_lines(row, 120), *finding_lines(row, 120)]
+        drawn += [device_line(row, 120), *missing_lines(row, 120), *trend_lines(row, 120)]
         drawn += [*plot_of(row, "time", 100, 20), *plot_of(row, "steps", 100, 20)]
     assert all(span.text is not None for line in drawn for span in line)
 

@@ -21,14 +21,9 @@ from tui.devices.state.watched_processes import Allocator
 from tui.devices.views.device_detail import device_detail
 from tui.devices.views.history import RecentReadings, format_points
 from tui.devices.views.memory import legend_lines, memory_title
-from tui.devices.views.memory_account import (
-    account_details,
-    account_lines,
-    history_rows,
-    process_history,
-    process_lines,
-)
+from tui.devices.views.memory_account import account_details, account_lines
 from tui.devices.views.memory_history import account_history, account_rows
+from tui.devices.views.process_memory import history_rows, process_history, process_lines
 from tui.devices.views.process_page import detail_lines
 from tui.kit.command_screen import CommandScreen, bindings_of_screen
 from tui.kit.commands.command import PROCESS_MEMORY
@@ -181,6 +176,13 @@ class ProcessMemoryView(MemoryView):
     def history_points(self) -> list[str]:
         """Return the readings of the process's memory as lines with tabs."""
         return ["", *format_points(self.allocator.recent)]
+
+    def explanation(self) -> TextScreen:
+        """Return the dialog of a device with the findings and their sources."""
+        gauge, view, findings = self.gauge, self.view, self.allocator.findings
+        return TextScreen(
+            explain_title(view), lambda cells: account_details(gauge, view, cells, findings)
+        )
 
     def account_lines(self, cells: int) -> list[Line]:
         """Return the findings, every term, the facts of the process, and its details."""

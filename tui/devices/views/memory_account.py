@@ -1,4 +1,4 @@
-"""The full account of a device's memory, or of a process's memory with its history. Pure."""
+"""The full account of a device's memory, or of a process's memory. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from tui.allocators.messages import TorchProcess
+from tui.allocators.findings import Finding
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.core.text.commands import shorten_command
@@ -15,10 +15,8 @@ from tui.devices.memory import Gauge, Term
 from tui.devices.memory.figures import explain_no_processes
 from tui.devices.memory.model import Absent, Stale, format_reading, get_value
 from tui.devices.state.devices import CPU, DeviceView
-from tui.devices.state.watched_processes import Allocator
 from tui.devices.views.device_detail import Fact
 from tui.devices.views.device_page import section_heading
-from tui.devices.views.history import PlottedFigure, RecentReadings, history_lines, span_rule
 from tui.devices.views.memory import (
     EMPTY_KEY,
     Reasons,
@@ -84,14 +82,6 @@ _SHORT = {
     "C library": "libc",
     "read from outside": "torch",
 }
-HIGHEST_HISTORY = 4
-"""The most rows of each history of a process."""
-_HISTORIES = (
-    ("allocated", "alloc", TextStyle.ALLOCATED),
-    ("reserved", "reserved", TextStyle.CACHED),
-    ("process", "process", TextStyle.CONTEXT),
-)
-"""Figures of a point, with their labels in front of a history and their style."""
 
 
 def account_lines(
@@ -170,21 +160,27 @@ def _choose_terms(gauge: Gauge, shown_beside: Collection[str]) -> Gauge:
     )
 
 
-def account_details(gauge: Gauge, view: DeviceView, cells: int) -> list[Line]:
+def account_details(
+    gauge: Gauge, view: DeviceView, cells: int, findings: Sequence[Finding] = ()
+) -> list[Line]:
     """Return the account in sentences, then every known figure with its source and its meaning.
 
     Args:
         gauge: the account.
         view: the device.
         cells: width of a line.
+        findings: on the process over time; their sources follow them.
     """
+    found = [f"{finding.text} ({finding.source})" for finding in findings]
+    rows = [row for words in found for row in paragraph(words, cells, indent="  ")]
     reasons = find_shared_reasons(gauge)
     blocks = _figures(gauge, view, reasons, cells, explained=True)
     if reasons:
         blocks.append([*_section("not known", cells), *reason_lines(reasons, cells)])
     doubts, sentences = warning_lines(gauge, cells), paragraph(" ".join(gauge.explanation), cells)
     gap: list[Line] = [()] if doubts and sentences else []
-    return [*doubts, *gap, *sentences, *(row for block in blocks for row in block)]
+    rows += [*([()] if rows and (doubts or sentences) else []), *doubts, *gap, *sentences]
+    return [*rows, *(row for block in blocks for row in block)]
 
 
 def _figures(
@@ -491,86 +487,3 @@ def label_command(process: GpuProcess, command: str, worker_pid: int | None) -> 
     if is_worker(process, worker_pid):
         return "the workbench's runner"
     return f"{OURS}{command}" if process.ours else command
-
-
-# ---- a process's memory --------------------------------------------------------------------------
-
-
-def process_lines(
-    allocator: Allocator,
-    gauge: Gauge,
-    view: DeviceView,
-    worker_pid: int | None,
-    now: float,
-    cells: int,
-) -> list[Line]:
-    """Return the findings over time, then every figure with its source or reason.
-
-    Args:
-        allocator: the process's allocator on the device.
-        gauge: the account.
-        view: the device.
-        worker_pid: this program's worker.
-        now: Unix time.
-        cells: width of a line.
-    """
-    lines: list[Line] = []
-    if allocator.ended:
-        age = text.age(now - allocator.figures.at)
-        words = f"{allocator.ended}: these are its last figures, read {age}"
-        lines += paragraph(words, cells, TextStyle.NOTE)
-    for finding in allocator.findings:
-        lines += paragraph(f"{finding.text} ({finding.source})", cells, TextStyle.NOTE, indent="  ")
-    facts = process_facts(allocator.process, now)
-    return [*lines, *account_lines(gauge, view, facts, worker_pid, cells, "process")]
-
-
-def process_facts(process: TorchProcess, now: float) -> list[Fact]:
-    """Return the facts of the process itself, with reasons for unknown facts."""
-
-    def format_fact(name: str, value: object) -> str:
-        if value is not None:
-            return str(value)
-        return f"{text.NA}: {process.unavailable.get(name) or 'not known'}"
-
-    rank = None if process.rank is None else str(process.rank)
-    if rank is not None and process.world_size is not None:
-        rank = f"{rank} of {process.world_size}"
-    age = None if process.start is None else text.old(max(0.0, now - process.start))
-    return [
-        ("pid", str(process.pid)),
-        ("command", format_fact("command", process.command)),
-        ("user", format_fact("user", process.user)),
-        ("running for", format_fact("start", age)),
-        ("torch", format_fact("torch", process.torch)),
-        ("rank", format_fact("rank", rank)),
-        ("local rank", format_fact("local_rank", process.local_rank)),
-        ("launcher", format_fact("launcher", process.launcher)),
-        ("visible devices", format_fact("visible_devices", process.visible_devices)),
-    ]
-
-
-def history_rows(most: int) -> int:
-    """Return the lines of :func:`process_history`, at most ``most``; 0 if they do not fit."""
-    height = min(HIGHEST_HISTORY, (most - 1) // len(_HISTORIES))
-    return 1 + height * len(_HISTORIES) if height > 0 else 0
-
-
-def process_history(gauge: Gauge, recent: RecentReadings, cells: int, height: int) -> list[Line]:
-    """Return the recent memory on one scale: the device's total, or the process's own peak.
-
-    Args:
-        gauge: the account of the process.
-        recent: its memory.
-        cells: width of a line.
-        height: lines in all.
-    """
-    top = get_value(gauge.total) or get_value(gauge.term("reserved_peak").bytes)
-    plotted = [
-        PlottedFigure(name, label, top, text.size(top), style)
-        for name, label, style in _HISTORIES
-        if name != "process" or any(point.process is not None for point in recent.points)
-    ]
-    rows = max(1, (height - 1) // len(plotted))
-    lines, gap = history_lines(recent, plotted, cells, rows, text.size)
-    return [span_rule("", recent, cells, cells, gap), *lines]

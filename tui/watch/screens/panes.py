@@ -21,7 +21,8 @@ from tui.devices.state.devices import DeviceView
 from tui.devices.state.machine import MachineState
 from tui.devices.views.history import format_points
 from tui.devices.views.memory import bar_line, legend_lines, memory_title
-from tui.devices.views.memory_account import account_details, account_lines, process_facts
+from tui.devices.views.memory_account import account_details, account_lines
+from tui.devices.views.process_memory import process_facts
 from tui.kit.dialogs import TextScreen
 from tui.kit.lines import Line, Span, TextStyle, cell_len, fit, line, plain, verbatim
 from tui.kit.lists import KeyedList, OfferList
@@ -30,6 +31,8 @@ from tui.watch.commands import STORED_RUNS
 from tui.watch.runs.rehearsals import RehearsalNote
 from tui.watch.runs.runs import StartedRun
 from tui.watch.session.run_folder import StoredRun
+from tui.watch.session.stored_ooms import StoredOoms
+from tui.watch.state.explained import newest_oom
 from tui.watch.state.processes import NOT_LISTED
 from tui.watch.state.run import WatchedDevice, WatchedRun
 from tui.watch.views.processes import (
@@ -46,11 +49,10 @@ from tui.watch.views.processes import (
 )
 from tui.watch.views.run import (
     banner_lines,
-    finding_lines,
     format_run_title,
     has_figures,
     idle_lines,
-    newest_oom,
+    trend_lines,
 )
 from tui.watch.views.stored_runs import (
     none_lines,
@@ -118,6 +120,7 @@ class StoredRunsPane(Pane):
         self.offers.display = False
         self.runs: tuple[StoredRun, ...] | None = None
         """``None`` while they are being read."""
+        self.ooms = StoredOoms()
         self.list = StoredRunList(lambda: self.runs or (), clock)
         self._clock = clock
         self._heading = LineBar(lambda cells: stored_run_heading(self.runs or (), cells, clock()))
@@ -139,7 +142,9 @@ class StoredRunsPane(Pane):
 
     def _summary_lines(self, cells: int, rows: int) -> list[Line]:
         stored = self.list.stored
-        return [] if stored is None else stored_run_summary(stored, cells, rows, self._clock())
+        if stored is None:
+            return []
+        return stored_run_summary(stored, self.ooms.find(stored), cells, rows, self._clock())
 
     @on(KeyedList.Moved, "StoredRunList")
     def _moved(self) -> None:
@@ -387,7 +392,8 @@ class WatchedMemoryPane(Pane):
         if row is None or gauge is None:
             return None
         return TextScreen(
-            f"Memory of {row.process.pid}", lambda cells: account_details(gauge, view, cells)
+            f"Memory of {row.process.pid}",
+            lambda cells: account_details(gauge, view, cells, row.findings),
         )
 
     # ---- state ----
@@ -491,7 +497,7 @@ class WatchedMemoryPane(Pane):
             return idle_lines(self.row, cells)
         if self.row is None or self.row.figures is None:
             return []
-        return finding_lines(self.row, cells)
+        return trend_lines(self.row, cells)
 
     def _plot_lines(self, cells: int, rows: int) -> list[Line]:
         return plot_of(self.row, self.over, cells, rows) if self.row is not None else []

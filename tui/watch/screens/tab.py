@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import shlex
 import signal
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import ClassVar, Protocol
 
 from textual import events, on
@@ -41,7 +43,7 @@ from tui.watch.screens.panes import (
     WatchedMemoryPane,
 )
 from tui.watch.session.rehearsal_start import RehearsalError, RehearsalRequest
-from tui.watch.session.run_folder import StoredRuns
+from tui.watch.session.run_folder import StoredRun, StoredRuns
 from tui.watch.session.watched_session import RunError, WatchedRunSession
 from tui.watch.state.alarms import WatchAlarms, watched_facts
 from tui.watch.state.run import WatchedDevice, WatchedRun
@@ -58,6 +60,8 @@ STORED_RUNS_S = 2.0
 """Seconds between two readings of the stored runs while their list is visible."""
 PAUSE_S = 0.5
 """Least seconds between two drawings that no key caused: there are ten samples a second."""
+_STORED_OOM = "stored OOM"
+"""Group of the workers that explain the OOM of the run under the cursor."""
 TALL_ROWS = 45
 """Rows of the screen from which the output stands below the memory."""
 
@@ -98,6 +102,8 @@ class WatchTab(CommandScreen):
         self._panes_of_run = (self.run_pane, self.memory, self.output)
         self.hide_at_first(self._panes_of_run)
         self._stored_runs = StoredRuns(session.stored_runs)
+        self._explaining: Path | None = None
+        """Folder of the run whose OOM is being explained."""
         self._alarms = WatchAlarms(clock)
         self._open: StartedRun | None = None
         """The run that is shown; the state may be another run's by the time it is drawn."""
@@ -163,6 +169,29 @@ class WatchTab(CommandScreen):
 
     async def _read_runs_in_thread(self) -> None:
         self.runs_pane.runs = await asyncio.to_thread(self._stored_runs.read)
+        self.catch_up()
+        self._explain_stored()
+
+    @on(StoredRunList.Moved)
+    def _explain_stored(self) -> None:
+        """Explain the OOM of the run under the cursor, unless that is done or being done."""
+        stored = self.runs_pane.list.stored
+        folder = None if stored is None else stored.run.folder
+        if self._explaining is not None and folder == self._explaining:
+            return
+        self.workers.cancel_group(self, _STORED_OOM)
+        if stored is not None and stored.ooms and not self.runs_pane.ooms.is_read(stored):
+            _: Worker[None] = self.run_worker(self._explain_in_thread(stored), group=_STORED_OOM)
+
+    async def _explain_in_thread(self, stored: StoredRun) -> None:
+        self._explaining = stored.run.folder
+        is_left = threading.Event()
+        try:
+            await asyncio.to_thread(self.runs_pane.ooms.read, stored, lambda: not is_left.is_set())
+        finally:
+            is_left.set()  # at exit, the program waits for its threads
+            if self._explaining == stored.run.folder:
+                self._explaining = None
         self.catch_up()
 
     def describe_open_run(self) -> str:

@@ -6,6 +6,7 @@ Reads a line of the program's source, which ran on this machine.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tui.allocators.findings import Finding, GrowthPer, GrowthRate, Track
@@ -17,7 +18,7 @@ from tui.snapshots.explain.frames import Frame, find_user_frame
 from tui.snapshots.explain.inventory import Inventory, find_main_stack
 from tui.watch.runs import runs
 from tui.watch.runs.log_texts import oom_of_snapshot, source_line, texts_of
-from tui.watch.runs.ooms import Oom
+from tui.watch.runs.ooms import Oom, rank_oom
 from tui.watch.runs.process_logs import ProcessLog
 from tui.watch.runs.runs import StartedRun
 from tui.watch.state.processes import holders_of
@@ -57,6 +58,35 @@ def _of_driver_oom(row: WatchedDevice) -> tuple[Holder, ...]:
     if row.full_gpu is None or not ooms or ooms[-1].request is not None:
         return ()
     return row.full_gpu.others(row.process.pid)
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessOom:
+    """An OOM and the row of the process that ran out of memory."""
+
+    row: WatchedDevice
+    oom: Oom
+
+
+def newest_oom(devices: Sequence[WatchedDevice]) -> ProcessOom | None:
+    """Return the newest OOM of a run, preferably one that ended the program.
+
+    The row is that of the device that ran out, if the process has one.
+    """
+    candidates = [
+        ProcessOom(row, row.log.ooms[-1]) for row in devices if row.log is not None and row.log.ooms
+    ]
+    return max(candidates, key=_rank, default=None)
+
+
+def _rank(candidate: ProcessOom) -> tuple[tuple[bool, float], bool]:
+    row, oom = candidate.row, candidate.oom
+    return rank_oom(oom), row.device == f"cuda:{oom.device}"
+
+
+def explain_row(newest: ProcessOom) -> Explanation:
+    """Explain an OOM by what the watch knows of its process."""
+    return explain_without_snapshot(newest.oom, circumstances_of_row(newest.row))
 
 
 def find_oom_context(path: Path) -> OomContext | None:

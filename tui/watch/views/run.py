@@ -11,14 +11,15 @@ from tui.core.text import numbers as text
 from tui.core.text.commands import shorten_command
 from tui.core.text.glyphs import clean
 from tui.core.text.numbers import plain, significant
+from tui.devices.views.process_memory import finding_lines
 from tui.kit.lines import Line, TextStyle, cell_len, fit, paragraph
 from tui.snapshots.explain.explanation import Explanation
 from tui.snapshots.model.facts import format_used
 from tui.snapshots.views import overview
-from tui.watch.runs.ooms import Oom, describe_outcome, describe_request, rank_oom
+from tui.watch.runs.ooms import Oom, describe_outcome, describe_request
 from tui.watch.runs.run_summary import describe_run_end, format_command
 from tui.watch.runs.runs import StartedRun
-from tui.watch.state.explained import circumstances_of_row, explain_without_snapshot
+from tui.watch.state.explained import ProcessOom, explain_row, newest_oom
 from tui.watch.state.run import WatchedDevice, WatchedRun
 from tui.watch.views.processes import shows_whole_state
 
@@ -81,22 +82,6 @@ def _count_ended(devices: Sequence[WatchedDevice]) -> str:
 # ---- OOMs ----
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessOom:
-    """An OOM and the process that ran out of memory."""
-
-    row: WatchedDevice
-    oom: Oom
-
-
-def newest_oom(devices: Sequence[WatchedDevice]) -> ProcessOom | None:
-    """Return the newest OOM of a run, preferably one that ended the program."""
-    candidates = [
-        ProcessOom(row, row.log.ooms[-1]) for row in devices if row.log is not None and row.log.ooms
-    ]
-    return max(candidates, key=lambda candidate: rank_oom(candidate.oom), default=None)
-
-
 def describe_oom(newest: ProcessOom, selected: WatchedDevice | None, cells: int) -> str:
     """Describe an OOM: process, request, outcome, and the key that opens its snapshot.
 
@@ -139,7 +124,7 @@ def banner_lines(
     oom = newest_oom(state.devices)
     if oom is not None:
         style = TextStyle.NOTE if oom.oom.handled else TextStyle.BAD
-        explanation = explain_without_snapshot(oom.oom, circumstances_of_row(oom.row))
+        explanation = explain_row(oom)
         lines += paragraph(explanation.line, cells, style, indent="  ")
         if explanation.refusal:
             used = format_used(explanation)
@@ -259,12 +244,9 @@ def _format_rounded(value: float, half_width: float) -> str:
     return plain(significant(value, half_width / abs(value) if half_width else None))
 
 
-def finding_lines(row: WatchedDevice, cells: int) -> list[Line]:
+def trend_lines(row: WatchedDevice, cells: int) -> list[Line]:
     """Return the findings over time: a leak with its rate, then growth, then the rest."""
-    lines: list[Line] = []
-    for finding in row.findings:
-        words = f"{finding.text} ({finding.source})"
-        lines += paragraph(words, cells, TextStyle.NOTE, indent="  ")
+    lines = finding_lines(row.findings, cells)
     if not any(finding.key == "growth" for finding in row.findings):
         lines += paragraph(format_growth(row), cells, TextStyle.PLAIN, indent="  ")
     return lines

@@ -13,9 +13,8 @@ from tui.core.text.glyphs import clean
 from tui.devices.views.history import title_rule
 from tui.kit.lines import Line, Span, TextStyle, line, paragraph, verbatim
 from tui.kit.table import REST, Column, Layout, fit_columns, heading_line, row_line, widest
-from tui.snapshots.explain.evidence import Circumstances
 from tui.watch.runs.failures import find_ended_ranks, first_failure, name_launcher
-from tui.watch.runs.ooms import describe_outcome, describe_request, rank_oom
+from tui.watch.runs.ooms import describe_outcome, describe_request
 from tui.watch.runs.process_logs import ProcessLog
 from tui.watch.runs.run_summary import (
     describe_oom_kills,
@@ -26,7 +25,7 @@ from tui.watch.runs.run_summary import (
 )
 from tui.watch.runs.runs import StartedRun
 from tui.watch.session.run_folder import StoredRun
-from tui.watch.state.explained import explain_without_snapshot
+from tui.watch.session.stored_ooms import StoredOom
 from tui.watch.views.run import format_run_duration, oom_account_lines
 
 NONE_STORED = (
@@ -122,11 +121,14 @@ MOST_PROCESSES = 8
 """Most processes that are described below the list."""
 
 
-def stored_run_summary(stored: StoredRun, cells: int, height: int, now: float) -> list[Line]:
+def stored_run_summary(
+    stored: StoredRun, oom: StoredOom | None, cells: int, height: int, now: float
+) -> list[Line]:
     """Return a heading, the whole command, how the run ended, its processes and its last output.
 
     Args:
         stored: the run.
+        oom: its OOM; ``None`` for none, or until it is explained.
         cells: width of a line.
         height: the most lines; the output has those that the rest leaves.
         now: Unix time.
@@ -146,7 +148,7 @@ def stored_run_summary(stored: StoredRun, cells: int, height: int, now: float) -
         *paragraph(format_command(run), cells, TextStyle.STRONG),
         *paragraph(f"{end}, began {format_begin(run)}{where}", cells, TextStyle.QUIET),
     ]
-    rows += _explain_newest_oom(stored.logs, cells)
+    rows += [] if oom is None else _oom_lines(oom, cells)
     for words in (clean(cause), describe_oom_kills(run)):
         rows += paragraph(words, cells, TextStyle.BAD) if words else []
     ended = find_ended_ranks(stored.logs)
@@ -164,17 +166,9 @@ def _sort_by_rank(log: ProcessLog) -> float:
     return math.inf if log.rank_number is None else log.rank_number
 
 
-def _explain_newest_oom(logs: Sequence[ProcessLog], cells: int) -> list[Line]:
-    """Return the conclusion on the newest OOM, preferably of one that ended a process.
-
-    Its account follows. The snapshot may tell more: it is read where the run is opened.
-    """
-    ooms = [(log, log.ooms[-1]) for log in logs if log.ooms]
-    if not ooms:
-        return []
-    log, oom = max(ooms, key=lambda pair: rank_oom(pair[1]))
-    known = Circumstances(watched=True, recorded=log.records)
-    explanation = explain_without_snapshot(oom, known)
+def _oom_lines(stored: StoredOom, cells: int) -> list[Line]:
+    """Return the conclusion on an OOM, its request and its account."""
+    oom, explanation = stored.oom, stored.explanation
     style = TextStyle.NOTE if oom.handled else TextStyle.BAD
     words = f"{describe_request(oom)}; {describe_outcome(oom)}"
     return [

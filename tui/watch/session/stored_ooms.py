@@ -1,0 +1,81 @@
+"""Explanations of the OOMs of stored runs, from their logs and samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tui.snapshots.explain.evidence import Circumstances
+from tui.snapshots.explain.explanation import Explanation
+from tui.watch.runs import samples
+from tui.watch.runs.ooms import Oom, rank_oom
+from tui.watch.session.run_folder import StoredRun
+from tui.watch.state.explained import explain_row, explain_without_snapshot, newest_oom
+from tui.watch.state.processes import RunProcesses
+
+
+@dataclass(frozen=True, slots=True)
+class StoredOom:
+    """The newest OOM of a stored run, preferably one that ended a process, and its explanation."""
+
+    oom: Oom
+    explanation: Explanation
+
+
+def explain_stored(
+    stored: StoredRun, should_continue: Callable[[], bool] = lambda: True
+) -> StoredOom | None:
+    """Return the OOM of a stored run as its open page explains it; ``None`` for a run without one.
+
+    Args:
+        stored: the run. Its samples are read; without them, its logs say what they can.
+        should_continue: returns whether to continue: many samples take seconds.
+    """
+    processes = RunProcesses()
+    try:
+        samples.read(stored.run, processes.apply, should_continue)
+    except OSError:  # the open page says why
+        processes = RunProcesses()
+    processes.apply_logs(stored.logs, ())
+    newest = newest_oom(processes.devices(over=not stored.is_running))
+    if newest is not None:
+        return StoredOom(newest.oom, explain_row(newest))
+    # No sample was taken of the process.
+    ooms = [(log, log.ooms[-1]) for log in stored.logs if log.ooms]
+    if not ooms:
+        return None
+    log, oom = max(ooms, key=lambda pair: rank_oom(pair[1]))
+    known = Circumstances(watched=True, recorded=log.records)
+    return StoredOom(oom, explain_without_snapshot(oom, known))
+
+
+class StoredOoms:
+    """The explained OOMs of stored runs; the samples of a run are read once for each new OOM."""
+
+    def __init__(self) -> None:
+        self._explained: dict[Path, tuple[object, StoredOom | None]] = {}
+
+    def find(self, stored: StoredRun) -> StoredOom | None:
+        """Return what :meth:`read` found last; ``None`` before."""
+        return self._explained.get(stored.run.folder, (None, None))[1]
+
+    def is_read(self, stored: StoredRun) -> bool:
+        """Return whether nothing new has happened to the run since it was read."""
+        return self._explained.get(stored.run.folder, (None, None))[0] == _identify(stored)
+
+    def read(self, stored: StoredRun, should_continue: Callable[[], bool]) -> None:
+        """Explain the OOM of a run; reads files.
+
+        Args:
+            stored: the run.
+            should_continue: returns whether to continue; what was read until then is dropped.
+        """
+        found = explain_stored(stored, should_continue)
+        if should_continue():
+            self._explained[stored.run.folder] = _identify(stored), found
+
+
+def _identify(stored: StoredRun) -> object:
+    """Return a value that changes with the run's OOMs and at its end, not with each sample."""
+    return stored.is_running, tuple((log.identity, log.ooms) for log in stored.logs if log.ooms)
