@@ -458,7 +458,7 @@ def scenes() -> dict[str, Scene]:
     two = watched.watched(watched.device(), watched.unread())
     over = watched.watched(watched.ran_out(), watched.unread(), output=watched.failing_output())
     found["watch-kept"] = Scene(busy, ("5",))
-    found["watch-run"] = Scene(busy, ("A",), watched=two)
+    found["watch-run"] = Scene(busy, (), watched=two)
     found["watch-oom"] = Scene(busy, (), watched=over)
     found["watch-output"] = Scene(busy, ("l",), watched=two)
     found["watch-end"] = Scene(busy, ("x",), watched=two)

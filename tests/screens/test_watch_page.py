@@ -129,6 +129,18 @@ async def test_enter_opens_a_run_of_the_list_after_a_run_that_was_open_from_the_
         assert scripted.asked[-1] == ("open", kept_run().folder.name)
 
 
+async def test_the_plot_of_an_oom_is_over_the_steps_that_its_conclusion_counts() -> None:
+    async with on_runs(watched(ran_out(), unread())) as at:
+        await at.press("enter")
+        assert "GiB over steps" in at.text
+        await at.press("A")
+        assert "GiB over time in s" in at.text
+    few = replace(ran_out(), points=ran_out().points[-3:])
+    async with on_runs(watched(few)) as at:
+        await at.press("enter")
+        assert "GiB over time in s" in at.text
+
+
 async def test_from_the_list_to_a_run_to_its_output_and_back() -> None:
     async with on_runs() as at:
         assert "Watched runs   2 stored" in at.rows[1]
@@ -475,7 +487,7 @@ async def test_where_there_is_room_an_ended_process_has_its_plot_alone(
     async with on_runs(watched(ran_out(), unread()), then, size=size) as at:
         await at.press("enter")
         assert all(len(row) <= size[0] for row in at.rows)
-        has_plot = "GiB over time" in at.text
+        has_plot = "GiB over steps" in at.text
         assert has_plot == (size[1] > 20)
         assert not (has_plot and "account ─" in at.text)
         await at.press("i")

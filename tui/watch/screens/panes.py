@@ -40,6 +40,7 @@ from tui.watch.views.processes import (
     LEAST_PLOT,
     LEGIBLE_PLOT,
     Over,
+    choose_axis,
     column_names,
     device_line,
     heading,
@@ -358,7 +359,8 @@ class WatchedMemoryPane(Pane):
         self.machine = machine
         self._selected = selected
         self._clock = clock
-        self.over: Over = "time"
+        self._over: Over | None = None
+        """The user's choice; ``None`` before."""
         self.row: WatchedDevice | None = None
         self._frozen_at: float | None = None
         """Unix time since which the figures are frozen."""
@@ -397,6 +399,16 @@ class WatchedMemoryPane(Pane):
         )
 
     # ---- state ----
+
+    @property
+    def over(self) -> Over:
+        """The quantity along the lower edge of the plot."""
+        return self._over or ("time" if self.row is None else choose_axis(self.row))
+
+    def toggle_axis(self) -> None:
+        """Plot over steps instead of time, or the other way around, from now on."""
+        self._over = "steps" if self.over == "time" else "time"
+        self.state_changed()
 
     def follow(self, state: WatchedRun) -> None:
         """Show the newest state of the run."""

@@ -479,8 +479,7 @@ class WatchTab(CommandScreen):
 
     def action_watch_over(self) -> None:
         """Plot over steps or over time."""
-        self.memory.over = "steps" if self.memory.over == "time" else "time"
-        self.memory.state_changed()
+        self.memory.toggle_axis()
 
     def action_watch_freeze(self) -> None:
         """Freeze the figures, or let them follow the run again."""

@@ -244,6 +244,18 @@ _TIMES = ((7200.0, 3600.0, "h"), (180.0, 60.0, "min"), (0.0, 1.0, "s"))
 """Units of a time axis: the duration in seconds from which a unit applies, its size, its name."""
 
 
+LEAST_STEPS = 10
+"""The fewest steps of which a plot shows more than the same points over time."""
+
+
+def choose_axis(row: WatchedDevice) -> Over:
+    """Return steps if the process ran out of memory at a step: its conclusion counts them."""
+    if row.last_oom is None:
+        return "time"
+    steps = {point.step for point in row.points if point.step is not None}
+    return "steps" if len(steps) >= LEAST_STEPS else "time"
+
+
 def plot_of(row: WatchedDevice, over: Over, cells: int, rows: int) -> list[Line]:
     """Return the plot in at most ``rows`` rows, or the reason for a missing plot.
 
