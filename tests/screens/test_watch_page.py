@@ -212,7 +212,7 @@ async def test_its_agent_is_asked_where_there_is_one_and_else_it_is_said_why() -
         assert f"a snapshot needs the agent in 5001: {NO_AGENT.split(';')[0]}" in at.said
         await at.press("H")
         at.runs.tell(watched(ran_out()))
-        await at.until(at.on_page("the process, exit code 1"))
+        await at.until(at.on_page("it ended"))
         await at.press("M")
         assert f"needs a running process: {STRANGER}" in at.said
         assert len(at.runs.asked) == asked
@@ -294,12 +294,12 @@ async def test_an_ended_run_offers_only_what_can_work() -> None:
     async with on_runs(watched(device(), run=ended, over=True)) as at:
         await at.press("enter")
         asked = len(at.runs.asked)
-        for key, label in (("M", "snapshot"), ("H", "history"), ("x", "end")):
+        for key, label in (("M", "snapshot"), ("H", "history"), ("K", "where"), ("x", "end")):
             assert f" {key} {label} " not in at.rows[-1]
             await at.press(key)
             assert f"{key} {label}: needs an open run that is running on this machine" in at.said
         assert len(at.runs.asked) == asked
-        for key in ("l output", "i explain", "K where"):
+        for key in ("l output", "i explain"):
             assert key in at.rows[-1]
         await at.press("c")
         assert "the process has left one" in at.said

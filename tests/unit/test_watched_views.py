@@ -31,7 +31,7 @@ from tui.kit.lines import Line, plain, width
 from tui.watch.runs.rehearsals import RehearsalNote, begin_note
 from tui.watch.session.run_folder import StoredRun
 from tui.watch.session.stored_ooms import explain_stored
-from tui.watch.state.explained import newest_oom
+from tui.watch.state.explained import ProcessOom, newest_oom
 from tui.watch.state.run import Mark, WatchedDevice
 from tui.watch.views.processes import (
     COLUMNS,
@@ -153,7 +153,13 @@ def test_the_state_of_a_process_is_told_in_its_row() -> None:
     assert state(device(agent=agent(recording=True))) == "records"
     assert state(device(agent=None)) == "no agent"
     assert state(device(log=process_log(oom_count=1203))) == "1 203 OOMs"
-    assert state(ran_out()) == "1 OOM, exit code 1"
+    assert state(ran_out()) == "ran out"
+    again = process_log(ooms=(an_oom(),), oom_count=3)
+    assert state(replace(ran_out(), log=again)) == "ran out, 3 OOMs"
+    assert (
+        state(replace(ran_out(), log=process_log(oom_count=1)))
+        == "1 OOM, ended by OutOfMemoryError"
+    )
 
 
 def test_no_row_has_anything_of_a_stranger_that_moves_the_cursor() -> None:
@@ -217,8 +223,13 @@ def test_an_oom_says_who_asked_for_what_and_how_it_ended() -> None:
     ):
         assert part in said
     assert "Select 777 and press o" in describe_oom(found, unread(), 120)
-    assert "exit code" not in said, "the row of the process has it"
-    assert "it ended the process, exit code 1" in describe_oom(found, ran_out(), 80)
+    assert "ended by OutOfMemoryError" not in describe_oom(found, ran_out(), 80)
+    # Where the outcome is unknown, the end of the process is said once: here or in its row.
+    oom = an_oom(handled=None, why_not_known="nothing followed it")
+    killed = replace(ran_out(), log=process_log(ooms=(oom,)), ended="was killed")
+    unsure = ProcessOom(killed, oom)
+    assert "nothing followed it, was killed" in describe_oom(unsure, killed, 60)
+    assert "nothing followed it. o opens" in describe_oom(unsure, killed, 200)
 
 
 def test_an_oom_before_any_step_is_not_said_to_be_at_one() -> None:

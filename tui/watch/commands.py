@@ -68,13 +68,12 @@ WATCH_COMMANDS = (
         meaning="log",
         footer=4,
     ),
-    _run_command(
+    _running_command(
         "watch_stacks",
         ("K",),
         "where",
         "Show where each rank is: the Python stacks of its threads.",
         footer=9,
-        earlier=(_run_has_ended, 5),
     ),
     _run_command(
         "watch_over",

@@ -156,9 +156,16 @@ def device_line(row: WatchedDevice, cells: int) -> Line:
     return row_line(_columns(cells), row)
 
 
+def ended_by_oom(row: WatchedDevice) -> bool:
+    """Return whether the newest OOM on the device ended the process."""
+    return bool(row.ended) and row.last_oom is not None and row.last_oom.handled is False
+
+
 def describe_state(row: WatchedDevice) -> tuple[str, TextStyle]:
     """Return the state of the process in a few words."""
     ooms = max(row.figures.ooms if row.figures else 0, row.log.oom_count if row.log else 0)
+    if ended_by_oom(row):
+        return f"ran out, {ooms} OOMs" if ooms > 1 else "ran out", TextStyle.BAD
     parts = [text.count(ooms, "OOM")] if ooms else []
     if row.ended:
         parts.append(clean(row.ended))

@@ -21,7 +21,7 @@ from tui.watch.runs.run_summary import describe_run_end, format_command
 from tui.watch.runs.runs import StartedRun
 from tui.watch.state.explained import ProcessOom, explain_row, newest_oom
 from tui.watch.state.run import WatchedDevice, WatchedRun
-from tui.watch.views.processes import shows_whole_state
+from tui.watch.views.processes import ended_by_oom, shows_whole_state
 
 NO_CUDA_YET = (
     "With its first CUDA call, a plot of torch's memory, its growth per step and an account of the "
@@ -86,13 +86,14 @@ def describe_oom(newest: ProcessOom, selected: WatchedDevice | None, cells: int)
     """Describe an OOM: process, request, outcome, and the key that opens its snapshot.
 
     The line above it, the explanation's, has the step and the place. The process's row of ``cells``
-    has the exit code if it is wide enough.
+    says how the process ended if it is wide enough.
     """
     oom, process = newest.oom, newest.row.process
     who = f"{process.pid}" + (f", rank {process.rank}" if process.rank is not None else "")
     words = f"{who}: {describe_request(oom)}; {clean(describe_outcome(oom))}"
-    if newest.row.ended and not shows_whole_state(newest.row, cells):
-        words = f"{words}, {clean(newest.row.ended)}"
+    row = newest.row
+    if row.ended and not ended_by_oom(row) and not shows_whole_state(row, cells):
+        words = f"{words}, {clean(row.ended)}"
     if oom.snapshot is None:
         return f"{words}. No snapshot: {clean(oom.why_no_snapshot)}"
     if selected is not None and selected.process.pid == process.pid:
@@ -116,8 +117,8 @@ def banner_lines(
         state: the run.
         selected: the row under the cursor.
         cells: width of a line.
-        row_cells: width of a row of the table, which has the exit code if it fits; ``cells`` if
-            ``None``.
+        row_cells: width of a row of the table, which says how the process ended if that fits;
+            ``cells`` if ``None``.
     """
     lines: list[Line] = []
     account: list[Line] = []
