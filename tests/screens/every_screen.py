@@ -422,7 +422,7 @@ def scenes() -> dict[str, Scene]:
         "swept": Scene(swept, (), "matmul"),
         "roofline": Scene(swept, ("O",), "matmul"),
         "group": Scene(busy, ("i",), "transfer/"),
-        "comparison": Scene(busy, ("F", "Z")),
+        "comparison": Scene(busy, ("F",)),
         "memory": Scene(busy, ("2",)),
         "processes": Scene(busy, ("4",)),
         "present": Scene(busy, ("D",), "matmul"),

@@ -14,7 +14,7 @@ import pytest
 from textual.screen import Screen
 
 from tests.screens.app_helpers import PromptApp, Running, running
-from tests.screens.every_screen import SNAPSHOT, scenes
+from tests.screens.every_screen import SNAPSHOT, Scene, scenes
 from tests.screens.fakes import FakeSession
 from tests.screens.helpers import (
     GIB,
@@ -581,6 +581,13 @@ async def test_the_rehearsal_dialog_fits(size: tuple[int, int]) -> None:
         await at.until(lambda: at.front is RehearseScreen)
         for name in ("Command", "Card", "GPUs", "Steps", "enter starts"):
             assert name in at.text
+
+
+@pytest.mark.parametrize("size", with_variants([(120, 40)], [(80, 24), (200, 55)]))
+async def test_the_output_of_an_ended_run_opens_at_its_end(size: tuple[int, int]) -> None:
+    over = watched(device(), unread(), over=True)
+    async with opened(Scene((), ("l",), watched=over), size) as on:
+        assert "step 240 loss" in on.text
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])

@@ -351,7 +351,8 @@ class LinesView(ScrollView, can_focus=True):
         if self.virtual_size != Size(cells, len(self._lines)):
             self.virtual_size = Size(cells, len(self._lines))
         if self._stick_to_end and not self._was_left:
-            self.scroll_end(animate=False)
+            # Textual refuses to scroll until the scroll bar is laid out.
+            self.scroll_end(animate=False, force=True)
         if old_cells != cells:
             self.refresh()
             return
