@@ -87,11 +87,11 @@ def test_another_driver_is_named_beside_what_has_become_slower(tmp_path: Path) -
     assert [one.workload for one in found.slower] == ["matmul"]
     text = _text(found)
     assert re.search(r"slower +0\.9\d+x +0\.91", text)
-    assert "differences (not causes) of B from A: driver 580.65.06 → 590.10.01" in text
+    assert "changed from A to B (not necessarily causes): driver 580.65.06 → 590.10.01" in text
     # Told once, and not again for each workload.
     assert text.count("590.10.01") == 1
     assert "corrected for 2 comparisons" in text
-    assert "0.1 false alarms" in text
+    assert "uncorrected, 0.1 would be expected" in text
 
 
 def test_what_differs_comes_first_and_most_of_all_what_has_become_slower(tmp_path: Path) -> None:

@@ -422,7 +422,7 @@ def test_the_detail_tells_earlier_figures_and_how_a_run_compares_in_full() -> No
     text = _detail(state)
     assert "1.11x slower beside 5 runs of earlier sessions, the last 1 h ago" in text
     assert "├" in text
-    assert "differences (not causes): driver 1 → 2" in text
+    assert "changed since (not necessarily causes): driver 1 → 2" in text
 
 
 def _detail(state: WorkbenchState) -> str:

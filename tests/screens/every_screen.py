@@ -39,6 +39,7 @@ from tui.monitor.messages import (
     Device,
     DeviceMemory,
     GpuProcess,
+    HostMemory,
     ParentProcess,
     Sample,
     Utilization,
@@ -157,10 +158,18 @@ def _processes(index: int) -> Iterator[GpuProcess]:
         )
 
 
+BOX = host(
+    cpu=Cpu("AMD EPYC 9654 96-Core Processor", 192, 64, 23.0, 2400.0),
+    memory=HostMemory(512 * GIB, 71 * GIB, 441 * GIB),
+)
+"""The host of the eight GPUs, with room for their processes."""
+
+
 def samples(busy: bool = True, seconds: int = PAST_S) -> tuple[Sample, ...]:
     """Return the last minutes of all eight, with a gap without samples."""
+    gpus = range(GPUS)
     return tuple(
-        sample(*(device(index, at, busy) for index in range(GPUS)), at=NOW - seconds + at + 1)
+        sample(*(device(index, at, busy) for index in gpus), host=BOX, at=NOW - seconds + at + 1)
         for at in range(seconds)
         if not 100 < at < 112
     )

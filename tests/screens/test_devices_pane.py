@@ -392,7 +392,7 @@ async def test_in_three_columns_a_device_has_two_lines_with_wide_gauges() -> Non
         assert memory.startswith(" " * 9 + "\u25a0")
         assert memory.rstrip().endswith(" 20.7/139.8G")
         gauges = [sum(sign in "\u25a0\u2578\u00b7" for sign in row) for row in (load, memory)]
-        assert gauges[0] == gauges[1] >= 16
+        assert gauges[0] == gauges[1] >= 14
         # Both lines are of the device.
         await at.pilot.click(DeviceList, offset=(12, 3))
         at.app.draw_now()

@@ -10,8 +10,8 @@ from tests.results.samples import kept
 from tests.screens.app_helpers import Running, running
 from tests.screens.fakes import FakeSession
 from tests.screens.helpers import make_store
-from tests.watch.test_hostile_folder import BEGIN, END, NAME, OOM, SNAPSHOT, encoded, filled
-from tui.app.offers import find_newest_oom
+from tests.watch.test_hostile_folder import BEGAN, BEGIN, END, NAME, OOM, SNAPSHOT, encoded, filled
+from tui.app.offers import find_ooms
 from tui.app.workbench import WorkbenchApp
 from tui.results.store import store_path
 from tui.results.store.database import Database
@@ -41,9 +41,15 @@ async def test_the_newest_oom_comes_first_and_opens_its_snapshot(tmp_path: Path)
     place = filled(tmp_path / "runs" / "20260101-120000-7")
     (place / f"{NAME}.jsonl").write_bytes(encoded(BEGIN, OOM, SNAPSHOT, END))
     (place / "oom.pickle").write_bytes(b"")
-    actual = find_newest_oom()
-    assert actual is not None
-    assert actual[1].snapshot is not None
+    # An older run, and one without a snapshot, which is not offered beside others.
+    older = {**OOM, "happened": BEGAN + 4}
+    for name, events in (("6", (BEGIN, older, SNAPSHOT, END)), ("8", (BEGIN, OOM, END))):
+        other = filled(tmp_path / "runs" / f"20260101-120000-{name}")
+        (other / f"{NAME}.jsonl").write_bytes(encoded(*events))
+        (other / "oom.pickle").write_bytes(b"")
+    (newest, oom), (second, _) = find_ooms()
+    assert oom.snapshot == place / "oom.pickle"
+    assert (newest.folder.name[-1], second.folder.name[-1]) == ("7", "6")
     async with running((120, 40)) as on:
         await on.press("3")
         await on.until(lambda: bool(on.row("Open the newest OOM")))
@@ -51,6 +57,8 @@ async def test_the_newest_oom_comes_first_and_opens_its_snapshot(tmp_path: Path)
         assert "python train.py" in words
         assert "requested on cuda:0" in words
         assert "ago" in words
+        assert on.row("Open OOM 2")
+        assert "enter choose" in on.rows[-1]
         await on.press("enter")
         await on.until(lambda: bool(on.app.snapshot and on.app.snapshot.session.main.store.paths))
         assert _name(on) == "oom.pickle"

@@ -22,6 +22,7 @@ from tui.results.screens.tab import ResultsTab
 from tui.results.store import database, queries, store_path
 from tui.results.store.database import Database
 from tui.results.store.records import StoredResult
+from tui.results.views.results import format_date
 
 SIZES = with_variants([(60, 20), (120, 40)], [(80, 24), (200, 55)])
 OLD, NEW = {"driver": "570.1"}, {"driver": "590.2"}
@@ -205,8 +206,8 @@ async def test_two_are_marked_and_their_environments_compared_over_what_both_hav
         assert "1.10x slower" in at.row("matmul")
         assert "├" in at.row("matmul n=4096")
         assert "  same  " in at.row("conv2d n=4096")
-        assert "differences (not causes) of B from A: driver 570.1 → 590.2" in said(at)
-        assert "false alarms expected" in said(at)
+        assert "changed from A to B (not necessarily causes): driver 570.1 → 590.2" in said(at)
+        assert "would be expected" in said(at)
         axis = at.row("B is  ")
         assert axis.index("x slower") < axis.index("x faster")
         assert "matmul on cuda:0 1.10x slower than A, 95% interval 1." in said(at)
@@ -403,7 +404,7 @@ async def test_results_are_deleted_only_after_a_yes(place: Path) -> None:
         newest = tab(at).pane.rows[0]
         await at.press("delete")
         assert "Delete 1 result?" in said(at)
-        assert newest.id[:8] in said(at)
+        assert f"{format_date(newest.at)} {newest.workload} on {newest.device}" in said(at)
         await at.press("escape")
         await read(at)
         assert "Results   16" in at.rows[1]

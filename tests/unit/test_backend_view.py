@@ -222,7 +222,7 @@ def test_a_finished_comparison_draws_both_times_and_says_when_it_pays() -> None:
         "conv2d on cuda:0: cudnn.benchmark off→on  1.44x faster (1.40–1.47, 5 of 5 pairs)",
         f"  off {'■' * 40} 412 µs",
         f"  on  {'■' * 28} 287 µs",
-        "  pays after 3 040 calls   first call 12.1 → 392 ms",
+        "  pays off after 3 040 calls   first call 12.1 → 392 ms",
     ]
     assert "1.5x faster" in shown(state)[5]
     rows = build_view(state.runs, None, 200).lines
@@ -244,7 +244,7 @@ def test_it_breaks_between_its_parts_where_it_is_narrow() -> None:
     # There is no room for bars: the times are text.
     narrow = " ".join(" ".join(shown(state, 20)).split())
     assert "off 412 µs → on 287 µs (first call 12.1 → 392 ms)" in narrow
-    assert "search costs 380 ms: pays after 3 040 calls" in narrow
+    assert "search costs 380 ms: pays off after 3 040 calls" in narrow
     assert "■" not in narrow
 
 
@@ -381,7 +381,7 @@ def test_a_break_even_is_told_when_the_comparison_is_done(calls: float | None) -
         return "\n".join(shown(make_store("one gpu", *events)))
 
     going, done = said(1, done=False), said(5, done=True)
-    told = "pays after 40 calls" if calls else "no break-even: it never pays"
+    told = "pays off after 40 calls" if calls else "no break-even: it never pays"
     assert told in done
     assert told not in going
     assert "first call" in going

@@ -114,7 +114,7 @@ def test_before_everything_is_run_it_is_said_how_long_that_may_take_and_by_what(
     title, words = format_run_all_question(state.runs, ["matmul", "mlp"])
     assert title == "Run 2 workloads?"
     assert words[0] == "6 runs on cpu and cuda:0, about 2 min."
-    assert words[1].startswith("1 run repeats an earlier one; the estimate for the others is ")
+    assert words[1].startswith("1 run repeats an earlier one; the others are estimated at ")
     state.publish(queued("conv2d"))
     assert "They start after 1 queued run." in format_run_all_question(state.runs, ["mlp"])[1]
     state.publish(progress("conv2d"))

@@ -23,6 +23,8 @@ SNAPSHOT, WATCH, RESULTS = "snapshot", "watch", "results"
 TIMED = "matmul"
 """The workload that the tab of results offers to time."""
 NEWEST_OOM = "Open the newest OOM"
+MOST_OOMS = 5
+"""Most OOMs that are offered: one of each run."""
 
 
 def list_offers(app: TabbedApp, tab: str) -> Sequence[Offer]:
@@ -52,34 +54,44 @@ def find_offers(app: TabbedApp, tab: str) -> Sequence[Offer]:
         return []
     if tab == SNAPSHOT:
         # The first row has the cursor, and Enter on it is to open a snapshot, not another tab.
-        oom = find_newest_oom()
-        return [] if oom is None else [_oom_offer(app, *oom)]
+        return _list_oom_offers(app)
     results = _results_offer(app)
     return [] if results is None else [results]
 
 
-def find_newest_oom() -> tuple[StartedRun, Oom] | None:
-    """Return the newest OOM of a stored run that has a snapshot, else the newest OOM at all."""
-    ooms = [
-        (oom.snapshot is not None and oom.snapshot.exists(), oom.at, run, oom)
-        for run in stored_runs()
-        for left in process_logs_in(run.folder)
-        for oom in left.ooms
+def find_ooms() -> list[tuple[StartedRun, Oom]]:
+    """Return the OOM of each stored run that has a snapshot, the newest first.
+
+    Without any snapshot, the newest OOM alone.
+    """
+    newest = []
+    for run in stored_runs():
+        ooms = [oom for log in process_logs_in(run.folder) for oom in log.ooms]
+        if ooms:
+            newest.append((run, max(ooms, key=lambda oom: (_has_snapshot(oom), oom.at))))
+    newest.sort(key=lambda pair: pair[1].at, reverse=True)
+    return [(run, oom) for run, oom in newest if _has_snapshot(oom)] or newest[:1]
+
+
+def _has_snapshot(oom: Oom) -> bool:
+    return oom.snapshot is not None and oom.snapshot.exists()
+
+
+def _list_oom_offers(app: TabbedApp) -> list[Offer]:
+    return [
+        _oom_offer(app, NEWEST_OOM if number == 0 else f"Open OOM {number + 1}", run, oom)
+        for number, (run, oom) in enumerate(find_ooms()[:MOST_OOMS])
     ]
-    if not ooms:
-        return None
-    _, _, run, oom = max(ooms, key=lambda entry: entry[:2])
-    return run, oom
 
 
-def _oom_offer(app: TabbedApp, run: StartedRun, oom: Oom) -> Offer:
+def _oom_offer(app: TabbedApp, title: str, run: StartedRun, oom: Oom) -> Offer:
     command = shorten_command(" ".join(run.command)) or run.folder.name
     ago, request = text.age(app.clock() - oom.at), describe_request(oom)
-    if oom.snapshot is None or not oom.snapshot.exists():
+    if not _has_snapshot(oom):
         facts = f"{ago}, no snapshot: {command}: {request}"
-        return Offer(NEWEST_OOM, facts, partial(app.open_run, run))
+        return Offer(title, facts, partial(app.open_run, run))
     opens = partial(app.open_snapshot, str(oom.snapshot), oom.text, oom.text_source)
-    return Offer(NEWEST_OOM, f"{ago}: {command}: {request}", opens)
+    return Offer(title, f"{ago}: {command}: {request}", opens)
 
 
 def _results_offer(app: TabbedApp) -> Offer | None:

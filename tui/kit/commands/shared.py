@@ -31,7 +31,7 @@ OPENS = (
     ("processes", "details"),
     ("results", "over time"),
     ("kept-runs", "open"),
-    ("offers", "open"),
+    ("offers", "choose"),
 )
 """Effect of Enter, by the id of the pane."""
 OPENS_HELP = (
@@ -42,7 +42,7 @@ OPENS_HELP = (
     ("processes", "Show all that is known of the process."),
     ("results", "Show the workload over time."),
     ("kept-runs", "Open the run."),
-    ("offers", "Open the example, or play the demo."),
+    ("offers", "Do what the line says."),
 )
 """The same in a sentence for the help."""
 
@@ -60,7 +60,7 @@ SHARED = (
         "open",
         "Open the row, fold the group, or switch the flag.",
         group="Screen",
-        tabs=(*WORKBENCH, *PROCESSES, *WATCH, *RESULTS),
+        tabs=(*WORKBENCH, *SNAPSHOT, *PROCESSES, *WATCH, *RESULTS),
         now=_can_open,
         labels=OPENS,
         helps=OPENS_HELP,

@@ -30,7 +30,7 @@ from tui.results.store import StoreError, queries, store_path
 from tui.results.store.records import Kind, StoredRow
 from tui.results.store.selection import SelectionError
 from tui.results.views.result_list import NO_STORE, NONE_STORED, READONLY, REPLAY
-from tui.results.views.results import format_name
+from tui.results.views.results import format_date, format_outcome
 
 T = TypeVar("T")
 READING, WRITING = "reading the stored results", "writing"
@@ -44,6 +44,7 @@ _NO_SIDE = (
     "a comparison of a switch is no side of a comparison: it has two settings in one run; "
     "mark two runs with space"
 )
+DELETED_FOR_GOOD = "You cannot undo this; gpu-workbench results export keeps a copy."
 _MOST_NAMED = 5
 """Results that a question before a deletion names."""
 
@@ -266,7 +267,8 @@ class ResultsTab(CommandScreen):
                 self._change(lambda: queries.tag_results(self._place, rows, name), notice)
 
         if rows:
-            self.app.push_screen(TagScreen(rows), answered)
+            marked = bool(self.pane.marked)
+            self.app.push_screen(TagScreen(rows, marked=marked), answered)
 
     def action_delete_results(self) -> None:
         """Delete the marked results, or the one under the cursor, after a confirmation."""
@@ -280,7 +282,7 @@ class ResultsTab(CommandScreen):
                 self._change(lambda: queries.delete_results(self._place, rows), notice)
 
         if rows:
-            words = [*_format_rows(rows), "You cannot undo this; export them first to have a copy."]
+            words = [*_format_rows(rows), DELETED_FOR_GOOD]
             question = f"Delete {count(len(rows), 'result')}?"
             self.app.push_screen(ConfirmScreen(question, words), answered)
 
@@ -300,7 +302,7 @@ class ResultsTab(CommandScreen):
 def _format_rows(rows: Sequence[StoredRow]) -> list[str]:
     """List the first results, a line each, and count the rest."""
     words = [
-        f"{row.id[:8]}  {format_name(row.workload, row.parameters)} on {row.device}"
+        f"{format_date(row.at)}  {row.workload} on {row.device}  {format_outcome(row)}"
         for row in rows[:_MOST_NAMED]
     ]
     return [*words, f"and {len(rows) - _MOST_NAMED} more"] if len(rows) > _MOST_NAMED else words
@@ -311,17 +313,18 @@ class TagScreen(BesideCursor["str | None"]):
 
     Args:
         rows: the results to tag.
+        marked: they were marked, and the cursor may be on another.
     """
 
     CSS_PATH = DIALOG_STYLES
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "cancel", show=False)]
 
-    def __init__(self, rows: Sequence[StoredRow]) -> None:
+    def __init__(self, rows: Sequence[StoredRow], *, marked: bool) -> None:
         super().__init__()
-        only = rows[0] if len(rows) == 1 else None
-        what = f"{only.workload} of {only.id[:8]}" if only else count(len(rows), "result")
-        self._title = f"Tag {what}"
-        self.field = Input(placeholder="a name, as in before-upgrade")
+        self._title = f"Tag {count(len(rows), 'marked result' if marked else 'result')}"
+        if len(rows) == 1:
+            self._title += f": {rows[0].workload}, {format_date(rows[0].at)}"
+        self.field = Input(placeholder="tag, such as before-upgrade")
         self.field.cursor_blink = False
 
     def compose(self) -> ComposeResult:

@@ -259,8 +259,8 @@ def render_selected(row: StoredRow | None, listing: Listing | None, cells: int) 
 
 
 NONE_STORED = (
-    "No results are stored yet. Runs (r, R), gpu-workbench run and compare store theirs in"
-    " {place}; gpu-workbench results import FILE adds another machine's."
+    "No results are stored yet. Runs on the screen and gpu-workbench run and compare store them in"
+    " {place}; gpu-workbench results import FILE adds those of another machine."
 )
 NO_STORE = (
     "No results are stored, and none will be because of --no-store. Without it, they would be in"

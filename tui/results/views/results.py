@@ -325,7 +325,7 @@ def format_shared_differences(comparison: StoreComparison) -> list[str]:
     ):
         return []
     words = ", ".join(map(format_difference, shared)) or "none that is known"
-    return [f"differences (not causes) of B from A: {words}"]
+    return [f"changed from A to B (not necessarily causes): {words}"]
 
 
 def format_comparison_notes(comparison: StoreComparison) -> list[str]:
@@ -346,9 +346,9 @@ def format_closing_notes(comparison: StoreComparison) -> list[str]:
     if comparison.tested > 1:
         corrected = sum(question.answer.corrected for question in comparison.questions)
         lines.append(
-            f"corrected for {comparison.tested} comparisons (Holm): at most one such table"
-            f" in twenty shows a difference by chance; uncorrected, {comparison.false_alone:.1f}"
-            " false alarms expected" + (f"; {corrected} became unclear" if corrected else "")
+            f"corrected for {comparison.tested} comparisons (Holm): at most a 5% chance of any"
+            f" false difference; uncorrected, {comparison.false_alone:.1f} would be expected"
+            + (f"; {corrected} became unclear" if corrected else "")
         )
     lines += [_format_unpaired(item) for item in comparison.unpaired[:_MOST_UNPAIRED]]
     if any(comparison.only):

@@ -286,7 +286,8 @@ class DetailPane(RunsPane):
         views = import_detail_views()
         if self.roofline:
             device = views.choose_roofline_device(self.state)
-            return views.roofline(self.state, device, self._workload, cells, height)
+            room = self.body.size.height
+            return views.roofline(self.state, device, self._workload, cells, height, room)
         return views.group(self.state, *group, cells) if group else []
 
 

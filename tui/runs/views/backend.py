@@ -475,7 +475,7 @@ def _format_gain(comparison: Comparison, *, done: bool) -> list[Line]:
     first = _format_first_calls(comparison)
     calls = comparison.break_even_calls
     if done and first and calls is not None:
-        pays = [line(f"pays after {text.count(max(1, round(calls)), 'call')}")]
+        pays = [line(f"pays off after {text.count(max(1, round(calls)), 'call')}")]
     else:
         pays = _format_cost(comparison, done=done)
     return [*pays, line(first)] if first else pays
@@ -493,7 +493,7 @@ def _format_cost(comparison: Comparison, *, done: bool) -> list[Line]:
         label = "search costs" if comparison.flag == "cudnn.benchmark" else "first call costs"
         extra = text.seconds(abs(first_b - first_a))
         pays = text.count(max(1, round(calls)), "call")
-        words.append(line(f"{label} {extra}: pays after {pays}"))
+        words.append(line(f"{label} {extra}: pays off after {pays}"))
     elif "break_even_calls" in comparison.unavailable:
         reason = comparison.unavailable["break_even_calls"]
         words.append(line(Span(f"no break-even: {reason}", TextStyle.QUIET)))

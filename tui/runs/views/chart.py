@@ -74,6 +74,8 @@ _ABSENT = {
 """Names of figures that a run may lack, by the dotted path in ``unavailable``."""
 _AROUND_SWEEP = 3
 """Rows around a sweep's plot: its heading, the axis and the axis' labels."""
+_LEGIBLE_SWEEP = 6
+"""Least rows of each of a sweep's plots that share the rows."""
 DRAWN = ("time", "rate")
 """The plotted charts; the table has the speed-up, and both have its crossovers."""
 
@@ -396,10 +398,14 @@ def gap_lines(sweep_result: SweepResult, cells: int) -> list[Line]:
 
 
 def plot_rows(sweep_result: SweepResult, cells: int, height: int = HEIGHT) -> list[Line]:
-    """Plot time and rate, side by side if they fit; below each other they share the rows."""
+    """Plot time and rate, side by side if they fit; below each other they share the rows.
+
+    Where that leaves too few for each, the first has all rows, and the second is below them.
+    """
     charts = [chart for chart in sweep_result.charts if chart.name in DRAWN]
     if count_beside(len(charts), cells) < len(charts):
-        height = max(LEAST_HEIGHT, height // len(charts) - _AROUND_SWEEP)
+        shared = height // len(charts) - _AROUND_SWEEP
+        height = shared if shared >= _LEGIBLE_SWEEP else height
     return draw_beside(
         lambda number, room: _draw_sweep_chart(sweep_result, charts[number], room, height),
         len(charts),

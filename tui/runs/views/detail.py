@@ -218,7 +218,7 @@ def against_lines(state: RunsState, run: RunState, cells: int) -> list[Line]:
     rows += [line("  ", *drawn)] if drawn else []
     differences = ", ".join(against.differences)
     if differences:
-        words = f"differences (not causes): {differences}"
+        words = f"changed since (not necessarily causes): {differences}"
         rows += paragraph(words, cells, TextStyle.QUIET, indent="  ")
     return rows
 

@@ -13,6 +13,7 @@ from tui.kit.lines import Line, Span, TextStyle, cell_len, fit_line, left, line,
 from tui.kit.plot import (
     HEIGHT,
     LEAST_CELLS,
+    LEAST_HEIGHT,
     Axis,
     Curve,
     Level,
@@ -60,7 +61,7 @@ def group_lines(state: RunsState, group: str, names: Sequence[str], cells: int) 
     timed = [(name, runs) for name, runs in known if any(map(get_median, runs.values()))]
     waiting = len(names) - len(timed)
     if timed:
-        words = "the slowest device of each workload has the full bar"
+        words = "bars are relative to the slowest device of each workload"
         rows += paragraph(words, cells, TextStyle.QUIET)
         label_cells = max(map(cell_len, where))
 
@@ -69,7 +70,7 @@ def group_lines(state: RunsState, group: str, names: Sequence[str], cells: int) 
 
         rows += draw_beside(draw, len(timed), cells)
     if waiting:
-        words = f"{text.count(waiting, 'workload')} without a time: r runs the group"
+        words = f"{waiting} not measured: r runs the group"
         rows += paragraph(words, cells, TextStyle.QUIET)
     return rows
 
@@ -117,7 +118,12 @@ def choose_roofline_device(state: RunsState) -> str:
 
 
 def roofline_lines(
-    state: RunsState, device: str, selected: str | None, cells: int, height: int = HEIGHT
+    state: RunsState,
+    device: str,
+    selected: str | None,
+    cells: int,
+    height: int = HEIGHT,
+    rows_shown: int | None = None,
 ) -> list[Line]:
     """Return the plot, the limits with their sources, and the figures of every point.
 
@@ -127,9 +133,11 @@ def roofline_lines(
         selected: the workload whose points are highlighted.
         cells: width of a line.
         height: rows of the plot.
+        rows_shown: rows of the pane, in which the plot and the limits fit if the plot can shrink.
     """
     roofline = build_roofline(state, device)
     rows: list[Line] = []
+    limits: list[Line] = [(), *_limit_lines(roofline, cells)]
     if not roofline.points or cells < LEAST_CELLS:
         rows += paragraph(_format_roofline_title(roofline), cells, TextStyle.STRONG)
     if not roofline.points:
@@ -139,8 +147,13 @@ def roofline_lines(
         )
         rows += paragraph(words, cells, TextStyle.QUIET)
     elif cells >= LEAST_CELLS:
-        rows += plot_lines(_build_roofline_plot(roofline, selected, height), cells, height)
-    rows += [(), *_limit_lines(roofline, cells)]
+        drawn = plot_lines(_build_roofline_plot(roofline, selected, height), cells, height)
+        over = len(drawn) + len(limits) - (rows_shown or len(drawn) + len(limits))
+        if over > 0 and height > LEAST_HEIGHT:
+            height = max(LEAST_HEIGHT, height - over)
+            drawn = plot_lines(_build_roofline_plot(roofline, selected, height), cells, height)
+        rows += drawn
+    rows += limits
     if roofline.points:
         rows += [(), *table_lines(_build_point_table(roofline, selected), {}, cells)]
     return rows
@@ -252,7 +265,7 @@ class DetailViews(NamedTuple):
 
     detail: Callable[[RunsState, str | None, int, int, int], list[Line]]
     group: Callable[[RunsState, str, Sequence[str], int], list[Line]]
-    roofline: Callable[[RunsState, str, str | None, int, int], list[Line]]
+    roofline: Callable[[RunsState, str, str | None, int, int, int], list[Line]]
     choose_roofline_device: Callable[[RunsState], str]
     format_for_clipboard: Callable[[RunsState, str | None], str]
 

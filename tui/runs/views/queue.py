@@ -141,15 +141,16 @@ def _get_kind(device: str) -> str:
 # ---- as text ------------------------------------------------------------------------------------
 
 
-def queue_line(queue: Queue, cells: int, now: str = "") -> Line:
+def queue_line(queue: Queue, cells: int, now: str = "", label: str = "") -> Line:
     """Format the progress of the queue: ``3 of 52 runs ███····· about 4 min left``.
 
     Args:
         queue: the queue.
         cells: width of the line.
         now: the current activity, appended if it fits.
+        label: precedes it where other runs are counted nearby.
     """
-    head = f" {queue.done} of {text.count(queue.total, 'run')}"
+    head = f" {label}{queue.done} of {text.count(queue.total, 'run')}"
     failed = Span(f", {queue.failed} failed", TextStyle.BAD) if queue.failed else Span("")
     tail = f" {text.about(queue.left_s)} left"
     room = cells - len(head) - failed.width - len(tail) - 2
@@ -215,10 +216,10 @@ def _describe_basis(estimate: RunEstimate) -> str:
     per_run = f"{text.duration(max(1.0, round(estimate.each_s)))} a run"
     usual = "the mean of this session" if estimate.measured else "the mean of the whole catalogue"
     if not estimate.known:
-        return f"The estimate is {per_run}: {usual}."
+        return f"Estimated at {per_run}, {usual}."
     ran = "1 run repeats an earlier one" if estimate.known == 1 else ""
     ran = ran or f"{estimate.known} runs repeat earlier ones"
-    return f"{ran}; the estimate for the others is {per_run}: {usual}."
+    return f"{ran}; the others are estimated at {per_run}, {usual}."
 
 
 def format_quit_warning(state: RunsState, *, stored: bool) -> list[str]:

@@ -295,6 +295,6 @@ def _format_parts(comparison: Comparison, hint: str = "--pairs for more") -> lis
     if comparison.ratio is not None:
         times = f"{old} {fmt.seconds(a.median_s)} {arrow} {new} {fmt.seconds(b.median_s)}"
         calls = comparison.break_even_calls
-        pays = "" if calls is None else f", pays after {fmt.count(round(calls), 'call')}"
+        pays = "" if calls is None else f", pays off after {fmt.count(round(calls), 'call')}"
         parts.append(f"{times}{pays}")
     return parts

@@ -374,7 +374,8 @@ def format_limit(result: RunResult | None) -> str:
         return text.NA
     mark = glyphs.GLYPHS.warning if result.limit.exceeded else ""
     # The limit of the memory; the link to the host is named PCIe.
-    name = result.limit.name.removeprefix("memory ").partition(" (")[0]
+    name = result.limit.name.partition(" (")[0]
+    name = name.removeprefix("memory ").removeprefix("one-way ")
     return f"{mark}{text.share(result.limit.fraction)} {name}"
 
 

@@ -315,7 +315,7 @@ def _find_untrained(evidence: Evidence) -> str:
 def _advise_on_kept_passes(site: str) -> Iterator[Remedy]:
     """Return what helps if the history does not show why the passes are kept."""
     yield Remedy(
-        f"in training, call backward() in each iteration of {site}, not once after all",
+        f"in training, call backward() in each iteration of {site}, not after the last",
         "each frees its own graph, and gradients add up",
     )
     yield Remedy(

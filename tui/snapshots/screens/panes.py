@@ -342,7 +342,7 @@ class StartPane(SnapshotPane):
         (self.offers if self.offers.display else self.body).focus()
 
     def state_changed(self) -> None:
-        self.retitle("Snapshot   enter opens the line under the cursor, o another file")
+        self.retitle("Snapshot")
         shown = self.reader.store.status != "loading"
         if shown != self.offers.display:
             self.offers.display = shown

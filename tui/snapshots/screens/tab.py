@@ -90,8 +90,10 @@ class SnapshotTab(CommandScreen):
 
     def situation(self) -> Situation:
         """Add the state of the session, which decides the available commands."""
+        now = super().situation()
         return replace(
-            super().situation(),
+            now,
+            pane="offers" if self.start.offers.has_focus else now.pane,
             snapshot=self.session.ready,
             snapshot_loading=self.session.loading,
             snapshot_ooms=self.session.has_ooms,

@@ -339,9 +339,9 @@ def frame_lines(flame: Flame, frame: FlameFrame, cells: int) -> list[Line]:
     rows = [fit_line(heading, cells)]
     words = []
     if frame.path and own == frame.bytes:
-        words.append("allocates all of it itself, or in calls too small to be drawn")
+        words.append("allocates all of it itself, or in calls too small to draw")
     elif frame.path and own:
-        words.append(f"{text.size(own)} of it itself, or in calls too small to be drawn")
+        words.append(f"allocates {text.size(own)} itself, or in calls too small to draw")
     if frame.hidden:
         words.append(f"{text.count(frame.hidden, 'frame')} of libraries between it and its caller")
     if words:
@@ -379,19 +379,20 @@ def own_memory(flame: Flame) -> list[OwnMemory]:
 
 
 def site_lines(flame: Flame, chosen: Path, cells: int, rows: int) -> list[Line]:
-    """Draw which lines of code allocated what is live, the most first.
+    """Draw a heading, and which lines of code allocated what is live, the most first.
 
     Args:
         flame: the frames.
         chosen: path of the frame under the cursor; what was not allocated below it is quiet.
         cells: width of a line.
-        rows: the most lines.
+        rows: the most lines, of which the first is the heading.
     """
     bars = []
     for site in own_memory(flame):
         is_below = any(path[: len(chosen)] == chosen for path in site.paths)
         bars.append(SiteBar(site.label, site.rank, site.bytes, is_quiet=not is_below))
-    return site_bar_lines(bars, flame.total_bytes, cells, rows)
+    heading = fit_line(line(Span("allocated by the line itself", TextStyle.QUIET)), cells)
+    return [heading, *site_bar_lines(bars, flame.total_bytes, cells, rows - 1)]
 
 
 def narrow_lines(flame: Flame, cells: int, picture: int) -> list[Line]:
@@ -466,19 +467,20 @@ def _shares_of_chain(flame: Flame, frame: FlameFrame, stack: Sequence[Frame]) ->
 
 
 def size_lines(
-    sizes: Sequence[AllocationSize], frame: FlameFrame, cells: int, rows: int
+    sizes: Sequence[AllocationSize], flame: Flame, frame: FlameFrame, cells: int, rows: int
 ) -> list[Line]:
-    """Draw the sizes of the allocations below a frame: count, bar, bytes and share.
+    """Draw the sizes of the allocations below a frame: count, bar, bytes and share of all.
 
     Args:
         sizes: those with the most bytes first.
+        flame: the frames.
         frame: the frame.
         cells: width of a line.
         rows: the most lines, of which the first is a heading.
     """
     if not sizes or rows < LEAST_SIZES:
         return []
-    whole = max(1, frame.bytes)
+    whole = max(1, flame.total_bytes)
     most = sizes[0].size * sizes[0].count
     bar_cells = max(LEAST_BAR, min(MOST_BAR, cells - SIZE_CELLS))
     drawn = [fit_line(line(Span(f"{'size':>9} x count", TextStyle.QUIET)), cells)]
@@ -522,11 +524,11 @@ def detail_lines(
         about += narrow_lines(flame, cells, picture)
     about += stack
     if cells >= THREE_COLUMNS:
-        about = beside(about, size_lines(sizes, frame, SIZES_COLUMN, rows), near)
+        about = beside(about, size_lines(sizes, flame, frame, SIZES_COLUMN, rows), near)
         near += 2 + SIZES_COLUMN
         sites = site_lines(flame, frame.path, cells - near - 2, max(rows, len(about)))
         return beside(about, sites, near)
-    about += size_lines(sizes, frame, near, rows - len(about))
+    about += size_lines(sizes, flame, frame, near, rows - len(about))
     if cells < TWO_COLUMNS:
         return about
     sites = site_lines(flame, frame.path, cells - near - 2, max(rows, len(about)))

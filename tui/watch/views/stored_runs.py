@@ -157,9 +157,14 @@ def stored_run_summary(
         rows += paragraph(clean(describe_process(log, by)), cells, indent="  ")
     if others > 0:
         rows += paragraph(f"and {text.count(others, 'more process', 'more processes')}", cells)
-    output = [row for entry in stored.output for row in verbatim(entry, cells)]
+    output = [verbatim(entry, cells) for entry in stored.output]
     room = height - len(rows) - 1
-    return [*rows, (), *output[-room:]] if output and room > 0 else rows[:height]
+    if not output or room <= 0:
+        return rows[:height]
+    # Of a long last line, such as that of an OutOfMemoryError, the beginning says more.
+    if len(output[-1]) > room:
+        return [*rows, (), *output[-1][:room]]
+    return [*rows, (), *[row for entry in output for row in entry][-room:]]
 
 
 def _sort_by_rank(log: ProcessLog) -> float:

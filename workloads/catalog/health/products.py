@@ -38,15 +38,15 @@ if TYPE_CHECKING:
     "its like on the CPU).",
     look_for="The share of the limit: large products come near it, small ones wait for memory or "
     "for their launch. For the tensor cores set dtype=bfloat16 or float16, or for float32 switch "
-    "cuda.matmul.fp32_precision to tf32. A cold cache costs a small product much and a large one "
-    "little, which reads each number many times.",
+    "cuda.matmul.fp32_precision to tf32. A cold cache slows small products; large ones read each "
+    "number many times and hardly notice.",
     compared=True,
 )
 def matmul(
     on: Place,
     n: Annotated[int, whole(1, 65_536, "rows and columns")] = 2048,
     dtype: Annotated[
-        str, one_of(("float32", "bfloat16", "float16", "float64"), "of the numbers")
+        str, one_of(("float32", "bfloat16", "float16", "float64"), "element type")
     ] = "float32",
     cache: CacheState = WARM,
 ) -> Case:

@@ -24,7 +24,7 @@ SHORT_S = 20e-6
 """Seconds; of a shorter cold call, the time between its events is a considerable part."""
 
 CacheState = Annotated[
-    str, one_of((WARM, COLD), "the last cache before each call; cold: flushed with twice its size")
+    str, one_of((WARM, COLD), "last-level cache before each call; cold: flushed")
 ]
 
 
