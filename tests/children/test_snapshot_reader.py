@@ -124,6 +124,24 @@ async def test_every_question_has_its_answer() -> None:
     await session.stop()
 
 
+async def test_sites_have_the_letters_of_the_timelines_layers() -> None:
+    session = await opened(TRAINING)
+    assert session.store.loaded is not None
+    peak = session.store.loaded.devices[0].live_peak_event
+    layers = (await session.call(calls.TIMELINE, calls.TimelineArguments(0, 40))).layers
+    sites = (await session.call(calls.SITES, calls.SitesArguments(0, peak))).rows
+    assert {site.key: site.rank for site in sites if site.rank is not None} == {
+        layer.key: layer.rank for layer in layers if layer.key in {site.key for site in sites}
+    }
+    assert 0 in {site.rank for site in sites}
+    for other in (
+        calls.SitesArguments(0, peak, (sites[0].key,)),
+        calls.SitesArguments(0, peak, grouping="file"),
+    ):
+        assert {row.rank for row in (await session.call(calls.SITES, other)).rows} <= {None}
+    await session.stop()
+
+
 async def test_a_call_returns_the_declared_type_or_raises_in_one_line() -> None:
     session = await opened(TRAINING)
     assert_type(await session.call(calls.STATE, StateArguments(0, 5)), State)

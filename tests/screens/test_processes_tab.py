@@ -165,7 +165,7 @@ async def test_read_only_offers_no_signal() -> None:
 async def test_the_help_explains_the_tab() -> None:
     async with running(size=(120, 90)) as at:
         await at.press("4", "question_mark")
-        assert "unattributed: memory of processes" in at.text
+        assert "memory of processes that NVML does not name" in at.row("unattributed ")
 
 
 async def test_enter_shows_threads_tree_and_a_masked_environment_and_a_signal_can_follow() -> None:

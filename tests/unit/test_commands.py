@@ -23,6 +23,7 @@ from tui.app.workbench import WorkbenchApp
 from tui.kit.commands.command import KEY_WORDS, NAMES, TABS, Command, Situation, key_text, keys_text
 from tui.kit.key_help import (
     FIXED_COMMANDS,
+    about_lines,
     chosen_commands,
     command_at,
     footer_line,
@@ -150,6 +151,26 @@ def test_wide_help_has_a_column_for_the_other_screens(cells: int) -> None:
     # A search that one screen's keys match takes one column.
     (heading, *_) = help_lines(REGISTRY, "", "", cells, pattern="PEAKS reset")
     assert plain(heading).startswith("Devices")
+
+
+def test_the_names_of_figures_stand_in_a_column_beside_their_meanings() -> None:
+    about = (
+        "The newest runs. cpu, cuda:0: the time of a call. '!': warnings (i). Below: both "
+        "medians. They are of the runs. a name that is longer than a column: stays a sentence."
+    )
+    assert [plain(row).rstrip() for row in about_lines(about, 60)] == [
+        "The newest runs.",
+        "cpu, cuda:0  the time of a call.",
+        "'!'          warnings (i).",
+        "Below: both medians. They are of the runs. a name that is",
+        "longer than a column: stays a sentence.",
+    ]
+
+
+@given(st.text("ab: .'", max_size=80), st.integers(20, 100))
+def test_no_word_of_an_explanation_is_lost(about: str, cells: int) -> None:
+    shown = " ".join(plain(row) for row in about_lines(about, cells))
+    assert shown.replace(":", "").split() == about.replace(":", "").split()
 
 
 def test_the_help_can_be_searched() -> None:

@@ -247,8 +247,28 @@ def test_sites_have_bars_of_their_shares_on_a_wide_screen() -> None:
     )
     assert wide.count("█") == 10
     assert "█" not in narrow
+    heading = plain(tree_heading("file", "bytes", 120))
+    assert heading.index("by file") == wide.index("a.py")
+
+
+def test_sites_have_the_letter_of_their_layer_and_so_do_their_callers_bars() -> None:
+    row = SiteRow("a", "a.py:1 f", "user", GIB, 2, 0.5, 1, 1, rank=1)
+    caller = SiteRow("b", "b.py:2 g", "user", GIB, 2, 0.5, 0, 1)
+    listings = {
+        (): SiteListing((), (row,), 0, 0, 2 * GIB),
+        ("a",): SiteListing(("a",), (caller,), 0, 0, GIB),
+    }
+    drawn = [
+        node_line(node, unfolded=False, cells=120, most=0.5, lettered=True)
+        for node in nodes(listings.get, {("a",): True})
+    ]
+    first, second = map(plain, drawn)
+    assert " B  " + "█" * 20 in first, "the largest fills its bar"
+    assert " B " not in second
+    styles = [next(span.style for span in each if "█" in span.text) for each in drawn]
+    assert styles == [LAYERS[1]] * 2
     heading = plain(tree_heading("site", "bytes", 120))
-    assert heading.index("by site") == wide.index("a.py")
+    assert heading.index("by site") == first.index("a.py")
 
 
 def test_equal_frames_are_counted_and_the_user_s_are_marked() -> None:

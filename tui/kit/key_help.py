@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -197,7 +198,11 @@ def _help_sections(
     rows = [(keys, help_text, "") for keys, help_text in moves]
     own += _section("lists and dialogs", rows, words, cells)
     if about and _matches(about, words):
-        first += [line(Span(f"What {title} shows", TextStyle.STRONG)), *paragraph(about, cells), ()]
+        first += [
+            line(Span(f"What {title} shows", TextStyle.STRONG)),
+            *about_lines(about, cells),
+            (),
+        ]
     return first + own, elsewhere
 
 
@@ -263,13 +268,47 @@ def _is_everywhere(command: Command) -> bool:
     return set(EVERYWHERE) <= set(command.tabs)
 
 
+_SENTENCE_END = re.compile(r"(?<=[.]) (?=['A-Za-z])")
+_MEANING = re.compile(r"((?=['a-z]).{1,24}?): (.+)", re.DOTALL)
+"""The name of a figure or a mark, as it stands on the screen, and its meaning."""
+
+
+def about_lines(about: str, cells: int) -> list[Line]:
+    """Return what a pane shows: names of figures with their meanings in columns, the rest as text.
+
+    Args:
+        about: sentences, of which ``name: meaning.`` explains what has this name on the screen.
+        cells: width of a line.
+    """
+    rows: list[Line] = []
+    plain: list[str] = []
+    parts = [(_MEANING.fullmatch(each), each) for each in _SENTENCE_END.split(about)]
+    names = [len(found[1]) for found, _ in parts if found]
+    column = max([KEY_CELLS, *names])
+    for found, sentence in [*parts, (None, "")]:
+        if found is None and sentence:
+            plain.append(sentence)
+            continue
+        rows += paragraph(" ".join(plain), cells) if plain else []
+        plain = []
+        if found is not None:
+            rows += key_lines(found[1], found[2], cells, column, TextStyle.STRONG)
+    return rows
+
+
 def keys_of(command: Command) -> str:
     """Return a command's keys, or, if it has none, where to find it."""
     return keys_text(command) or "palette"
 
 
-def key_lines(keys: str, help_text: str, cells: int) -> list[Line]:
+def key_lines(
+    keys: str,
+    help_text: str,
+    cells: int,
+    column: int = KEY_CELLS,
+    style: TextStyle = TextStyle.KEY,
+) -> list[Line]:
     """Return the keys in a column, with the help beside it."""
-    sentence = wrap(help_text, max(10, cells - KEY_CELLS - 1))
-    first = line(Span(left(keys, KEY_CELLS), TextStyle.KEY), f" {sentence[0]}")
-    return [first, *(line(" " * (KEY_CELLS + 1) + row) for row in sentence[1:])]
+    sentence = wrap(help_text, max(10, cells - column - 1))
+    first = line(Span(left(keys, column), style), f" {sentence[0]}")
+    return [first, *(line(" " * (column + 1) + row) for row in sentence[1:])]

@@ -38,7 +38,7 @@ RUNS = (
         "cancel",
         ("x",),
         "cancel",
-        "Cancel the row's runs or comparisons; without any, all on its host.",
+        "Cancel the row's runs; without any, all on its host.",
         now=lambda now: now.pending,
         otherwise=_NOTHING_PENDING,
         meaning="end",

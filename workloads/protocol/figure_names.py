@@ -36,7 +36,7 @@ NAMES = {
     "input_alone_moved": "with only the input moved",
     "kv_cache_per_token": "KV cache per token",
     "launch": "time of a launch",
-    "launch_bound_up_to": "bound by the launch up to",
+    "launch_bound_up_to": "largest launch-bound n",
     "launch_s": "start of the ranks",
     "layout_speed_up": "speed-up by the layout",
     "left_after_recovery": "still held after recovery",

@@ -325,8 +325,9 @@ def plan_pictures(
 ) -> list[tuple[str, int]]:
     """Return the figures to draw below each other, the chosen one first, with their rows.
 
-    Pictures that would be almost empty are low, and the others share the rest. If the chosen one is
-    almost empty, as of an idle device, all share it: the temperature is not to be the largest.
+    Pictures that would be almost empty are low, while the others can use the rest. If the chosen
+    one is almost empty, as of an idle device, all share it: the temperature is not to be the
+    largest.
 
     Args:
         view: the device.
@@ -350,9 +351,12 @@ def plan_pictures(
             break
         rows.append(min(least, available))
         grows += [place] if idle or not flat else []
-    for _ in range(available - sum(rows) if grows else 0):
-        lowest = min(grows, key=lambda place: rows[place])
-        if rows[lowest] <= MOST_STACKED_ROWS:
+    # Low pictures get what the others leave.
+    for growing in (grows, range(len(rows))):
+        while sum(rows) < available and growing:
+            lowest = min(growing, key=lambda place: rows[place])
+            if rows[lowest] > MOST_STACKED_ROWS:
+                break
             rows[lowest] += 1
     return [(figure.name, count) for figure, count in zip([first, *others], rows, strict=False)]
 

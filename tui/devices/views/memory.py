@@ -448,6 +448,7 @@ def memory_title(
         (f"{label} {name}".rstrip(), sizes, *notes),
         (label, sizes, *notes),
         (label, *notes, short),
+        (label, *notes, short.replace(" of ", "/")),
     ):
         full = "   ".join(parts)
         if width((Span(full),)) <= cells:

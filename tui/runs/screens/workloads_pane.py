@@ -184,7 +184,8 @@ class WorkloadsPane(RunsPane):
     SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.WORKLOADS, Topic.SELECTION, Topic.RUNNER})
     HELP = (
         "The newest runs. cpu, cuda:0: the median time of a call. speed-up: the CPU's time over "
-        "the GPU's. rate, of limit, peak memory: the GPU's. state: half of the 95% interval, or "
+        "the GPU's. rate, of limit: the GPU's, and its share of a peak. peak memory: of the GPU. "
+        "state: half of the 95% interval, or "
         "the reason. '*': changed parameters. '!': warnings (i). 'other flags': flags have changed "
         "since. n/a: does not run there."
     )

@@ -143,6 +143,8 @@ class SiteRow:
     """Number of the stack with the most bytes below this node."""
     folded: int = 0
     """Number of hidden framework and C++ frames between this node and its parent."""
+    rank: int | None = None
+    """Rank of the site's layer in the timeline, if it has one; of a tree's first level alone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -239,8 +239,16 @@ def _sites(files: Files, arguments: SitesArguments) -> SiteListing:
         search=arguments.search,
         regex=arguments.regex,
     )
-    tree = files.device(arguments.device).sites(query)
-    return tree.listing(arguments.path, order=arguments.order, limit=arguments.limit)
+    device = files.device(arguments.device)
+    listing = device.sites(query).listing(
+        arguments.path, order=arguments.order, limit=arguments.limit
+    )
+    if arguments.path or arguments.grouping != "site":
+        return listing
+    ranks = device.layers("site").ranks
+    return replace(
+        listing, rows=tuple(replace(row, rank=ranks.get(row.key)) for row in listing.rows)
+    )
 
 
 @computes(FLAME)

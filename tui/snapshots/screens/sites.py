@@ -158,8 +158,16 @@ class SitesPane(SnapshotPane):
             self._lines_shown = []
             return refused_lines(answer, cells)
         self._lines_shown = view.nodes(self._listing, self._open)
+        most = max((node.row.share for node in self._lines_shown if node.row), default=1.0)
+        lettered = view.has_letters(self.session.grouping)
         return [
-            view.node_line(node, unfolded=bool(self._open.get(node.path)), cells=cells)
+            view.node_line(
+                node,
+                unfolded=bool(self._open.get(node.path)),
+                cells=cells,
+                most=most or 1.0,
+                lettered=lettered,
+            )
             for node in self._lines_shown
         ]
 

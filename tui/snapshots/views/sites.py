@@ -11,10 +11,13 @@ from tui.kit.bars import draw_bar
 from tui.kit.lines import Line, Span, TextStyle, fit_line, flow, left, line, paragraph
 from tui.snapshots.model.results import Difference, DiffRow, Grouping, Order, SiteListing, SiteRow
 from tui.snapshots.views.shared_lines import FRAME_STYLES, SITE_FIGURES, site_heading, site_line
+from tui.snapshots.views.site_bars import chip, layer_area
 
 Path = tuple[str, ...]
 LEAST_WITH_BARS, MOST_BAR = 100, 32
 """Cells of a line from which sites have bars, and those of the longest bar."""
+CHIP_CELLS = 4
+"""Cells of a letter with the gap after it."""
 CHANGE_STYLES = {
     "new": TextStyle.BAD,
     "grown": TextStyle.NOTE,
@@ -33,6 +36,8 @@ class SiteLine:
     row: SiteRow | None
     """The row; ``None`` for omitted rows or a listing that has not arrived."""
     text: str = ""
+    rank: int | None = None
+    """Rank of the layer of the site that it belongs to, if that has one."""
 
     @property
     def depth(self) -> int:
@@ -49,13 +54,14 @@ def nodes(
         open_paths: paths of the unfolded nodes.
     """
     lines: list[SiteLine] = []
-    _add_nodes(lines, (), listings, open_paths)
+    _add_nodes(lines, (), None, listings, open_paths)
     return lines
 
 
 def _add_nodes(
     lines: list[SiteLine],
     path: Path,
+    rank: int | None,
     listings: Callable[[Path], SiteListing | None],
     open_paths: Mapping[Path, bool],
 ) -> None:
@@ -65,9 +71,10 @@ def _add_nodes(
         return
     for row in listing.rows:
         own = (*path, row.key)
-        lines.append(SiteLine(own, row))
+        layer = rank if path else row.rank
+        lines.append(SiteLine(own, row, rank=layer))
         if open_paths.get(own):
-            _add_nodes(lines, own, listings, open_paths)
+            _add_nodes(lines, own, layer, listings, open_paths)
     if listing.more:
         words = f"{text.count(listing.more)} more with {text.size(listing.more_bytes)}"
         lines.append(SiteLine((*path, "…"), None, words))
@@ -75,13 +82,23 @@ def _add_nodes(
         lines.append(SiteLine((*path, "…"), None, "nothing is live, or nothing matches"))
 
 
-def node_line(node: SiteLine, *, unfolded: bool, cells: int) -> Line:
-    """Draw bytes, share, count, a bar where there is room, and the label below its parent's."""
+def node_line(
+    node: SiteLine, *, unfolded: bool, cells: int, most: float = 1.0, lettered: bool = False
+) -> Line:
+    """Draw bytes, share, count, a bar where there is room, and the label below its parent's.
+
+    Args:
+        node: the line of the tree.
+        unfolded: whether its children are shown.
+        cells: width of a line.
+        most: the share that fills a bar.
+        lettered: sites have the letters and colors of their layers in the timeline.
+    """
     indent = "  " * node.depth
     row = node.row
     room = bar_cells(cells)
     if row is None:
-        lead = " " * (SITE_FIGURES + room) + indent
+        lead = " " * (SITE_FIGURES + room + (CHIP_CELLS if lettered else 0)) + indent
         return fit_line(line(Span(lead + node.text, TextStyle.QUIET)), cells)
     mark = " "
     if row.children:
@@ -90,8 +107,13 @@ def node_line(node: SiteLine, *, unfolded: bool, cells: int) -> Line:
     folded = Span(
         f"  after {row.folded} folded" if row.folded and node.depth else "", TextStyle.QUIET
     )
-    bar = Span(left(draw_bar(row.share, room - 2), room) if room else "", TextStyle.ALLOCATED)
-    return site_line(row, (bar, label, folded), cells)
+    style = layer_area(node.rank) if lettered else TextStyle.ALLOCATED
+    bar = Span(left(draw_bar(row.share / most, room - 2), room) if room else "", style)
+    letter: Line = ()
+    if lettered:
+        first = Span(" " * (CHIP_CELLS - 1)) if node.depth else chip(node.rank)
+        letter = (first, Span(" "))
+    return site_line(row, (*letter, bar, label, folded), cells)
 
 
 def bar_cells(cells: int) -> int:
@@ -101,7 +123,13 @@ def bar_cells(cells: int) -> int:
 
 def tree_heading(grouping: Grouping, order: Order, cells: int) -> Line:
     """Draw the heading over the columns of sites."""
-    return site_heading(f"{' ' * bar_cells(cells)}  by {grouping}, by {order}", cells)
+    lead = " " * (bar_cells(cells) + (CHIP_CELLS if has_letters(grouping) else 0))
+    return site_heading(f"{lead}  by {grouping}, by {order}", cells)
+
+
+def has_letters(grouping: Grouping) -> bool:
+    """Return whether rows of a grouping are layers of the timeline."""
+    return grouping == "site"
 
 
 def parse_search(typed: str) -> tuple[str, bool]:
