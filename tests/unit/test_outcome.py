@@ -137,7 +137,7 @@ def test_the_bars_of_a_group_are_in_proportion(cells: int) -> None:
     assert abs(min(map(len, bars)) - full / 2) <= 1
     words = " ".join(map(plain, rows))
     assert "2.00x" in words
-    assert "1 not measured" in " ".join(words.split())
+    assert "1 not measured: " in " ".join(words.split())
 
 
 # ---- an interval -------------------------------------------------------------------------------

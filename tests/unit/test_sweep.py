@@ -153,7 +153,7 @@ def test_a_range_or_list_of_one_value_is_refused(text: str) -> None:
     assert parse_sweep(INFO, {"size": text}) == Invalid(
         {
             "size": f"size: {text} is one value, 64; write 64 for it, or several: "
-            "64..8192x2 multiplies, 1..9+2 adds, 256,1024 lists"
+            "64..8192x2, 1..9+2 or 256,1024"
         }
     )
 

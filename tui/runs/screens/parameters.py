@@ -201,7 +201,7 @@ class ParametersScreen(BesideCursor[Valid | Sweep | None]):
         """Describe how to enter several values in the field."""
         if isinstance(self._fields[info.name], ChoiceField):
             return "left and right choose; space marks several, F6 all"
-        return f"several: {describe_several(info)}; empty: the default"
+        return f"to sweep: {describe_several(info)}; empty: the default"
 
     def _label(self, parameter: ParameterInfo) -> LineBar:
         def words(_cells: int) -> Line:

@@ -302,9 +302,7 @@ def make_sweep_example(info: ParameterInfo) -> str:
 def describe_several(info: ParameterInfo) -> str:
     """Describe the syntax of several values."""
     example = make_sweep_example(info)
-    return (
-        f"{example} multiplies, 1..9+2 adds, 256,1024 lists" if example else "commas between them"
-    )
+    return f"{example}, 1..9+2 or 256,1024" if example else "commas between them"
 
 
 def _describe_single_value(info: ParameterInfo, text: str, value: Setting) -> str:

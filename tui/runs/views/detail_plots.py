@@ -59,7 +59,7 @@ def group_lines(state: RunsState, group: str, names: Sequence[str], cells: int) 
     rows = paragraph(f"{group}: time of a call on {' and '.join(where)}", cells, TextStyle.STRONG)
     known = [(name, find_shown_runs(state, name, where)) for name in names]
     timed = [(name, runs) for name, runs in known if any(map(get_median, runs.values()))]
-    waiting = len(names) - len(timed)
+    waiting = [name for name, _ in known if name not in dict(timed)]
     if timed:
         words = "bars are relative to the slowest device of each workload"
         rows += paragraph(words, cells, TextStyle.QUIET)
@@ -70,7 +70,7 @@ def group_lines(state: RunsState, group: str, names: Sequence[str], cells: int) 
 
         rows += draw_beside(draw, len(timed), cells)
     if waiting:
-        words = f"{waiting} not measured: r runs the group"
+        words = f"{len(waiting)} not measured: {', '.join(waiting)}; r runs the group"
         rows += paragraph(words, cells, TextStyle.QUIET)
     return rows
 

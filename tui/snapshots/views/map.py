@@ -312,7 +312,8 @@ def legend(cells: int, *, marks: bool = False) -> Line:
         line(Span(partly, TextStyle.LAYER_A), Span(" partly", TextStyle.QUIET)),
         line(Span(f"{EMPTY[ascii_only]} free", TextStyle.QUIET)),
         line(Span("p pending", TextStyle.QUIET)),
-        line(Span("S small L large e expandable P private s other stream", TextStyle.QUIET)),
+        line(Span("L large S small", TextStyle.QUIET)),
+        line(Span("e expandable P private s other stream", TextStyle.QUIET)),
     ]
     return (Span(" "), *flow(parts, max(1, cells - 1))[0])
 
