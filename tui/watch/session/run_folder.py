@@ -133,7 +133,7 @@ class StoredRun:
         return of_ooms + sum(len(log.snapshots) for log in self.logs)
 
 
-OUTPUT_BYTES, OUTPUT_LINES = 8192, 12
+OUTPUT_BYTES, OUTPUT_LINES = 8192, 40
 """The end of a stored run's output that is read, and the lines of it that are shown."""
 
 

@@ -11,7 +11,7 @@ from tui.core.text import numbers as text
 from tui.core.text.commands import EXAMPLE, distinguish
 from tui.core.text.glyphs import clean
 from tui.devices.views.history import title_rule
-from tui.kit.lines import Line, Span, TextStyle, line, paragraph, verbatim
+from tui.kit.lines import Line, Span, TextStyle, beside, line, paragraph, verbatim
 from tui.kit.table import REST, Column, Layout, fit_columns, heading_line, row_line, widest
 from tui.watch.runs.failures import find_ended_ranks, first_failure, name_launcher
 from tui.watch.runs.ooms import describe_outcome, describe_request
@@ -119,6 +119,8 @@ def stored_run_lines(runs: Sequence[StoredRun], cells: int, now: float) -> list[
 
 MOST_PROCESSES = 8
 """Most processes that are described below the list."""
+BESIDE_FROM = 150
+"""Cells from which the output stands beside the rest."""
 
 
 def stored_run_summary(
@@ -130,9 +132,20 @@ def stored_run_summary(
         stored: the run.
         oom: its OOM; ``None`` for none, or until it is explained.
         cells: width of a line.
-        height: the most lines; the output has those that the rest leaves.
+        height: the most lines; the output stands beside the rest, or has the lines that it leaves.
         now: Unix time.
     """
+    if cells >= BESIDE_FROM and stored.output:
+        near = (cells - 2) // 2
+        rows = _summary_lines(stored, oom, near, now)
+        output = _output_lines(stored.output, cells - near - 2, height - 1)
+        return beside(rows, [(), *output], near)[:height]
+    rows = _summary_lines(stored, oom, cells, now)
+    return [*rows, *_output_lines(stored.output, cells, height - len(rows))][:height]
+
+
+def _summary_lines(stored: StoredRun, oom: StoredOom | None, cells: int, now: float) -> list[Line]:
+    """Return all but the output; the arguments are those of :func:`stored_run_summary`."""
     run = stored.run
     lasted = _format_duration_of(stored, now)
     since = " for " if stored.is_running else " after "
@@ -157,14 +170,20 @@ def stored_run_summary(
         rows += paragraph(clean(describe_process(log, by)), cells, indent="  ")
     if others > 0:
         rows += paragraph(f"and {text.count(others, 'more process', 'more processes')}", cells)
-    output = [verbatim(entry, cells) for entry in stored.output]
-    room = height - len(rows) - 1
-    if not output or room <= 0:
-        return rows[:height]
-    # Of a long last line, such as that of an OutOfMemoryError, the beginning says more.
-    if len(output[-1]) > room:
-        return [*rows, (), *output[-1][:room]]
-    return [*rows, (), *[row for entry in output for row in entry][-room:]]
+    return rows
+
+
+def _output_lines(output: Sequence[str], cells: int, height: int) -> list[Line]:
+    """Return a heading and the end of the output in this many lines; none without room."""
+    drawn = [verbatim(entry, cells) for entry in output]
+    room = height - 1
+    if not drawn or room <= 0:
+        return []
+    end = [row for entry in drawn for row in entry][-room:]
+    if len(drawn[-1]) > room:
+        # Of a long last line, such as that of an OutOfMemoryError, the beginning says more.
+        end = drawn[-1][:room]
+    return [title_rule(["end of the output"], cells), *end]
 
 
 def _sort_by_rank(log: ProcessLog) -> float:
