@@ -397,7 +397,7 @@ def started(*now: Sample) -> tuple[AnyEvent, ...]:
 
 NO_TORCH = messages.Unusable(
     "there is no torch in /opt/bare/bin/python",
-    "with another environment's torch: gpu-workbench --python PATH; or install it:"
+    "use another environment's torch: gpu-workbench --python PATH; or install it:"
     " /opt/bare/bin/python -m pip install torch",
 )
 

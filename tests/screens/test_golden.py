@@ -29,7 +29,7 @@ UPDATE = bool(os.environ.get("GPU_WORKBENCH_UPDATE_GOLDEN"))
 
 
 WHERE_TORCH_IS = (
-    "with another environment's torch: gpu-workbench --python PATH; or install it:"
+    "use another environment's torch: gpu-workbench --python PATH; or install it:"
     " /opt/bare/bin/python -m pip install torch"
 )
 

@@ -100,7 +100,7 @@ def test_before_torch_is_imported_there_are_no_switches() -> None:
     unusable = messages.Unusable("no module named torch", "install it")
     state = WorkbenchState()
     state.publish(unusable)
-    assert shown(state) == ["no flags: the runner is not usable"]
+    assert shown(state) == ["no flags: torch cannot be used"]
     assert list_switches(state.runs) == ()
 
 

@@ -109,7 +109,7 @@ def _describe_installation() -> str:
         # For example, in an environment made by uv.
         install = f"uv pip install --python {sys.executable} torch"
     return (
-        f"with another environment's torch: gpu-workbench --python PATH; or install it: {install}"
+        f"use another environment's torch: gpu-workbench --python PATH; or install it: {install}"
     )
 
 

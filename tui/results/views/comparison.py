@@ -337,7 +337,7 @@ _FLAT = 0.01
 _LEAST_HEIGHT, _MOST_HEIGHT = 4, 60
 _MOST_CURVES, _MOST_NAMED, _MOST_TICKS = 6, 8, 30
 """Most software versions with their own marks, named changes, and drawn changes."""
-_DAY = len("2026-01-31")
+_DAY, _YEAR = len("2026-01-31"), len("2026-")
 _BESIDE_PLOT = 5
 """Least rows of a plot in addition to its height, with the blank row."""
 
@@ -491,7 +491,7 @@ def _describe_group(runs: Sequence[StoredRow], typical_s: float) -> str:
     # Days are enough, unless all runs are of one.
     first, last = (format_date(row.at) for row in (runs[0], runs[-1]))
     if first[:_DAY] != last[:_DAY]:
-        first, last = first[:_DAY], last[:_DAY]
+        first, last = first[:_DAY], last[:_DAY].removeprefix(first[:_YEAR])
     return words + f", {first}" + (f" to {last}" if last != first else "")
 
 

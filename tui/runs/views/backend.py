@@ -161,8 +161,10 @@ def _build_view(
 
 def explain_waiting(state: RunsState) -> str:
     """Explain why there are no switches yet."""
-    if state.runner.status in ("unusable", "ended"):
-        return "no flags: the runner is not usable"
+    if state.runner.status == "unusable":
+        return "no flags: torch cannot be used"
+    if state.runner.status == "ended":
+        return "no flags: the runner has ended"
     if state.runner.status == "not started":
         return "flags appear once torch has started there"
     return "flags appear once torch is imported"
