@@ -42,8 +42,9 @@ async def draw(when: str) -> None:
     from tui.recordings.lines import AnyEvent
     from workloads.protocol.messages import Ready
 
-    # By its name: a folder of the same name stands beside the file.
-    normalised = import_module("docs.pictures").normalised
+    # By its name: a folder of the same name stands beside the file. It had another name before.
+    pictures = import_module("docs.pictures")
+    make_portable = getattr(pictures, "make_portable", None) or pictures.normalised
     times = [NOW - PAST_S + second + 1 for second in range(PAST_S)]
     two = [
         sample(*(every_screen.device(index, at - NOW) for index in range(2)), at=at) for at in times
@@ -67,7 +68,7 @@ async def draw(when: str) -> None:
                 words = sum(any(letter.isalpha() for letter in word) for word in on.text.split())
                 sys.stdout.write(f"{place}: {words} words\n")
                 title = f"gpu-workbench, {place} (figures invented)"
-                svg = normalised(on.app.export_screenshot(title=title))
+                svg = make_portable(on.app.export_screenshot(title=title))
                 (FOLDER / f"{place}.svg").write_text(svg, encoding="utf-8")
 
 

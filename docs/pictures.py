@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import re
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -40,6 +39,7 @@ from tui.app.workbench import WorkbenchApp  # noqa: E402
 from tui.core.settings import OWN_PALETTE, THEME  # noqa: E402 (once the path is right)
 from tui.core.text import glyphs  # noqa: E402
 from tui.devices.state.machine import SIMULATED  # noqa: E402
+from tui.kit.picture import make_portable  # noqa: E402 (once the path is right)
 from tui.recordings import DEMO, DEMO_SNAPSHOT, lines  # noqa: E402
 from tui.recordings.replay import AT_ONCE, ReplaySession  # noqa: E402
 from tui.runs.screens.tab import WorkbenchScreen  # noqa: E402
@@ -52,8 +52,6 @@ HOSTS_SIZE = (120, 36)
 MOST_TRIES = 400
 """Looks, a twentieth of a second apart, at whether something has come about."""
 SIZES = ((80, 24), (120, 40), (200, 55))
-CELL = 12.2
-"""Width of a character in Rich's SVG."""
 THEMES = {"sixteen": OWN_PALETTE, "dark": THEME, "light": "textual-light"}
 PICTURES: dict[str, tuple[str, ...]] = {
     "workbench": (),
@@ -102,7 +100,7 @@ async def pictures() -> dict[str, str]:
             what = name if name != "light" else "a light theme"
             said = f" ({SIMULATED})" if app.state.machine.simulated else ""
             title = f"gpu-workbench: {what}{said}"
-            found[name] = normalised(app.export_screenshot(title=title))
+            found[name] = make_portable(app.export_screenshot(title=title))
     return found
 
 
@@ -116,7 +114,7 @@ async def picture_of_hosts() -> str:
         on.app.draw_now()
         await on.pilot.pause()
         title = "gpu-workbench: three hosts (figures invented)"
-        return normalised(on.app.export_screenshot(title=title))
+        return make_portable(on.app.export_screenshot(title=title))
 
 
 def _use_all_colors(app: WorkbenchApp, theme: str) -> None:
@@ -138,7 +136,7 @@ async def draw(folder: Path, scene: Scene, name: str) -> None:
     for size, (theme, told) in product(SIZES, THEMES.items()):
         async with opened(scene, size, told) as on:
             path = folder / f"{name}-{'x'.join(map(str, size))}-{theme}.svg"
-            path.write_text(normalised(on.app.export_screenshot(title=path.stem)), "utf-8")
+            path.write_text(make_portable(on.app.export_screenshot(title=path.stem)), "utf-8")
 
 
 async def write_words(scene: Scene, name: str, whole: bool) -> None:
@@ -157,27 +155,6 @@ async def _until(pilot: Pilot[None], holds: object) -> None:
             return
         await pilot.pause(0.05)
     raise SystemExit("a picture did not come about")
-
-
-def normalised(svg: str) -> str:
-    """Use the same class names in each run, and the reader's own font for what is code.
-
-    A page that shows the picture loads no font from elsewhere then. A text starts at its first
-    letter, because some programs that draw SVG, such as librsvg, leave out blanks before it.
-    """
-    svg = re.sub(r"terminal-\d+", "terminal", svg)
-    svg = re.sub(r"\s*@font-face \{.*?\}\n", "\n", svg, flags=re.DOTALL)
-    svg = re.sub(
-        r'x="([\d.]+)" y="([\d.]+)" textLength="([\d.]+)"([^>]*>)((?:&#160;)+)(?!<)', _indent, svg
-    )
-    return svg.replace("Fira Code, monospace", "monospace").replace("Fira Code", "monospace")
-
-
-def _indent(text: re.Match[str]) -> str:
-    """Return the start of a text moved to the right by the blanks that it begins with."""
-    x, y, length, rest, blanks = text.groups()
-    indent = CELL * blanks.count(";")
-    return f'x="{float(x) + indent:.1f}" y="{y}" textLength="{float(length) - indent:.1f}"{rest}'
 
 
 def main() -> None:

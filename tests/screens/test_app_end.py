@@ -11,6 +11,7 @@ from textual.screen import Screen
 from tests.screens.app_helpers import running
 from tests.screens.fakes import FakeSession
 from tests.screens.helpers import clock, make_store
+from tests.screens.results import progress, queued
 from tui.app.drawing import PAUSE_S
 from tui.app.workbench import WorkbenchApp
 from tui.core.events import LogLine
@@ -60,6 +61,17 @@ async def test_nothing_is_drawn_or_valid_once_the_screens_are_gone() -> None:
     on.session.tell(LogLine("runner", "late", "info"))
     on.app.draw_now()
     assert on.app.check_action("quit", ()) is False
+
+
+async def test_ctrl_c_asks_while_something_runs_and_a_second_one_ends_it() -> None:
+    async with running((100, 30), "one gpu", queued("mlp"), progress("mlp")) as on:
+        await on.press("ctrl+c")
+        assert "Quit and cancel the runs?" in on.text
+        await on.press("n")
+        assert on.app.is_running
+        assert "Quit and cancel the runs?" not in on.text
+        await on.press("q", "ctrl+c")
+    assert on.app.return_code == 130
 
 
 async def test_ctrl_c_ends_it_from_a_dialog_too() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -129,7 +130,10 @@ async def test_capital_s_saves_the_screen(
     async with running((80, 24), "one gpu") as on:
         await on.press(tab, "escape", "S")
         (path,) = (tmp_path / "screens").glob("*.svg")
-        assert "<svg" in path.read_text(encoding="utf-8")
+        picture = path.read_text(encoding="utf-8")
+        assert "<svg" in picture
+        assert "url(https" not in picture, "it loads nothing"
+        assert not re.search(r"<text[^>]*>(&#160;)+[^&<]", picture), "no text starts with blanks"
         assert path.stat().st_mode & 0o777 == 0o600
         page = path.with_suffix(".html").read_text(encoding="utf-8")
         assert page.startswith("<!doctype html>")

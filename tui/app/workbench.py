@@ -45,6 +45,7 @@ from tui.kit.command_screen import bindings_of
 from tui.kit.commands.silent_keys import explain_silent_key
 from tui.kit.dialogs import ConfirmScreen, HelpScreen, Palette, WorkbenchCommands
 from tui.kit.pane import AsciiScrollBar, pane_of
+from tui.kit.picture import make_portable
 from tui.kit.styles import Nearest256
 from tui.kit.terminal import clipboard, ending
 from tui.kit.terminal.alarm import alarm_sequence
@@ -404,12 +405,12 @@ class WorkbenchApp(TabbedApp):
         """End the app as :meth:`action_quit` does; its caller plays the demo."""
         self._leave(demo=True)
 
-    def _leave(self, *, demo: bool = False) -> None:
+    def _leave(self, *, demo: bool = False, return_code: int = 0) -> None:
         left = self.watched.describe_open_run() if self.watched is not None else ""
 
         def leave() -> None:
             self.demo_requested = demo
-            self.exit()
+            self.exit(return_code=return_code)
 
         busy = [runs for runs in self.all_runs.everywhere if runs.pending()]
         if self.readonly or not busy:
@@ -427,14 +428,14 @@ class WorkbenchApp(TabbedApp):
             for warning in format_quit_warning(runs, stored=self.stores_results)
         ]
         words += [left] if left else []
-        self.push_screen(ConfirmScreen(title, words), answered)
+        self.push_screen(QuitScreen(title, words), answered)
 
     def action_save_screen(self) -> None:
         """Save the screen as a picture and as a web page, and say where they are."""
         stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(self.clock()))
         path = reports.folder() / "screens" / f"gpu-workbench-{stamp}.svg"
         try:
-            picture = self.export_screenshot()
+            picture = make_portable(self.export_screenshot())
             reports.write_private(path, picture.encode("utf-8"))
             page = PAGE.format(title=path.stem, picture=picture)
             reports.write_private(path.with_suffix(".html"), page.encode("utf-8"))
@@ -463,15 +464,22 @@ class WorkbenchApp(TabbedApp):
     def action_interrupt(self) -> None:
         """End as Ctrl-C ends a program; if text is selected, copy it.
 
-        If the open run is still running, ask first: Ctrl-C may be meant for either. A second Ctrl-C
-        in place of an answer leaves the run alone.
+        If something runs or waits, ask first, as :meth:`action_quit` does; also if the open run is
+        still running, for which Ctrl-C may be meant. A second Ctrl-C in place of an answer ends the
+        program, and leaves the open run alone.
         """
         if selected := _selected(self.screen):
             clipboard.copy(self, "selection", selected)
             return
         leave = partial(self.exit, return_code=INTERRUPTED)
-        if self.watched is None or self.readonly or not self.watched.confirm_leaving(leave):
+        if self.readonly or isinstance(self.screen, QuitScreen):
             leave()
+        elif self.watched is None or not self.watched.confirm_leaving(leave):
+            self._leave(return_code=INTERRUPTED)
+
+
+class QuitScreen(ConfirmScreen):
+    """Asks before the program ends while something runs."""
 
 
 class ProcessHooks:

@@ -51,7 +51,7 @@ GROUPED_FROM = 10
 MOVES = (
     ("up, down", "Move in a list or scroll; also k and j, page up and down, home and end."),
     ("escape", "Leave a dialog, the filter or the zoom."),
-    ("ctrl+c", "End the workbench with exit code 130; with text selected, copy it."),
+    ("ctrl+c", "End the workbench as q does, with exit code 130; with text selected, copy it."),
 )
 """Keys of widgets, which are no commands."""
 MOVES_IN = {"backend": ("left, right", "Move among the switches.")}
