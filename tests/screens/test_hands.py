@@ -10,7 +10,7 @@ from rich.style import Style
 
 from tests.screens.app_helpers import PromptApp, Running, running
 from tests.screens.fakes import FakeSession
-from tests.screens.helpers import clock, hello, make_store, workload
+from tests.screens.helpers import clock, gpu, hello, make_store, sample, workload
 from tests.screens.results import compared
 from tests.screens.test_golden import busy_events
 from tests.tiers import with_variants
@@ -226,6 +226,21 @@ async def test_a_theme_is_seen_under_the_cursor_and_saved_at_once(
         await on.press("T", "down", "enter")
         assert app.theme == "ansi"
         assert read(place).values["theme"][0] == "ansi"
+
+
+async def test_settings_that_do_not_apply_are_shown_at_the_start(tmp_path: Path) -> None:
+    place = tmp_path / "config.toml"
+    place.write_text('device = "cuda:7"\nrefresh = "often"\n', encoding="utf-8")
+    file = read(place)
+    chosen, _ = choose(file, {}, {})
+    preferences, session = Preferences(chosen, file.problems), FakeSession(make_store("two gpus"))
+    preferences.attach(session.state)
+    app = PromptApp(session, preferences=preferences, clock=clock)
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        on = Running(app, session, pilot)
+        await on.until(lambda: "must be" in on.text)
+        session.tell(sample(gpu(0), gpu(1)))
+        await on.until(lambda: "cuda:7" in on.text)
 
 
 async def test_a_theme_that_cannot_be_saved_is_used_and_the_reason_told(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ or the environment applies to one start and does not become permanent.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tui.core import settings
 from tui.core.borders import Borders, parse_borders
@@ -32,6 +32,8 @@ class Preferences:
     ) -> None:
         self.problems = list(problems)
         """Problems, including those found later; shown in the log, and on stderr after the end."""
+        self.warn: Callable[[str], None] = lambda _problem: None
+        """Shows a problem that is found later."""
         self.theme = str(chosen.value("theme"))
         self.refresh = float(chosen.value("refresh"))
         self.borders = parse_borders(str(chosen.value("borders")))
@@ -71,6 +73,7 @@ class Preferences:
     def _log_problem(self, problem: str) -> None:
         self.problems.append(problem)
         self._state.publish(LogLine("workbench", problem, "warning"))
+        self.warn(problem)
 
     def _on_set(self, event: ParametersSet, host: str = "") -> None:
         if not self._is_applying:

@@ -267,6 +267,10 @@ class WorkbenchApp(TabbedApp):
         self._drawing.watch_age(self.state, self.clock)
         if self.alarms_enabled and not (self.replay or self.is_web):
             self.set_interval(ALARM_S, self._ring)
+        if self._preferences is not None:
+            self._preferences.warn = self._warn
+            for problem in self._preferences.problems:
+                self._warn(problem)
         # A function, not a coroutine: if the app ends first, no coroutine is left unawaited.
         _: Worker[None] = self.run_worker(self._start_session, name="session", group="session")
         if self._first_pages:
@@ -340,10 +344,14 @@ class WorkbenchApp(TabbedApp):
     ) -> None:
         """Show a message for as long as it takes to read, and log it."""
         if timeout is None:
-            timeout = max(LEAST_S, len(message) / LETTERS_A_SECOND)
+            timeout = _reading_time(message)
         # Not published on the bus: a recording has the events, not the messages shown for them.
         self._draw(self.event_log.append(LogLine("workbench", message, LEVELS[severity])))
         super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
+
+    def _warn(self, problem: str) -> None:
+        """Show a problem that the log has already."""
+        super().notify(problem, severity="warning", timeout=_reading_time(problem), markup=False)
 
     # ---- the program's own commands ----
 
@@ -476,6 +484,11 @@ class WorkbenchApp(TabbedApp):
             leave()
         elif self.watched is None or not self.watched.confirm_leaving(leave):
             self._leave(return_code=INTERRUPTED)
+
+
+def _reading_time(message: str) -> float:
+    """Return the seconds that a message stays."""
+    return max(LEAST_S, len(message) / LETTERS_A_SECOND)
 
 
 class QuitScreen(ConfirmScreen):
