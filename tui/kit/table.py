@@ -144,7 +144,7 @@ def heading_line(layout: Layout[Row], order: str | None = None) -> Line:
     for placed in layout:
         sorts = order is not None and placed.column.order == order and not marked
         marked = marked or sorts
-        name = placed.column.name + (glyphs.GLYPHS.unfolded if sorts else "")
+        name = placed.column.name + (glyphs.GLYPHS.sorts if sorts else "")
         style = TextStyle.KEY if sorts else TextStyle.QUIET
         pieces += _cell_pieces(Span(name, style), placed, fills=placed is not layout[-1])
     return _join_pieces(pieces)

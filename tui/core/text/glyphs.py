@@ -51,6 +51,8 @@ class Glyphs(NamedTuple):
     selected: str
     folded: str
     unfolded: str
+    sorts: str
+    """Behind the name of the column that sorts a table."""
     continued: str
     """Precedes the rest of a line of code that is wrapped."""
     rule: str
@@ -111,6 +113,7 @@ UNICODE = Glyphs(
     selected="▸",
     folded="▸",
     unfolded="▾",
+    sorts="▾",
     continued="↳",
     rule="─",
     ellipsis="…",
@@ -162,6 +165,7 @@ ASCII = Glyphs(
     selected=">",
     folded=">",
     unfolded="v",
+    sorts="<",
     continued=">",
     rule="-",
     ellipsis="...",

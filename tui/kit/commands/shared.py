@@ -29,7 +29,7 @@ OPENS = (
     ("workloads", "edit"),
     ("backend", "switch"),
     ("processes", "details"),
-    ("results", "over time"),
+    ("results", "history"),
     ("kept-runs", "open"),
     ("offers", "choose"),
 )

@@ -501,7 +501,7 @@ def pinning_lines(pinning: Pinning | None, cells: int) -> list[Line]:
     gain = pinning.span - pinning.largest_free
     rows = flow(
         [
-            line(Span(f"pinned by {text.count(pinning.count, 'block')}", TextStyle.STRONG)),
+            line(Span(f"held open by {text.count(pinning.count, 'block')}", TextStyle.STRONG)),
             line(f"of {text.size(pinning.cost)}:"),
             line(f"without {'it' if pinning.count == 1 else 'them'} {text.size(pinning.span)}"),
             line("would be free in one piece,"),

@@ -213,7 +213,9 @@ def find_files(typed: str) -> tuple[tuple[FileEntry, ...], str]:
     listed.sort(key=lambda item: (item.folder, item.name))
     if listed:
         return tuple(listed), ""
-    return (), f"no snapshot here: {', '.join(ENDINGS)}" if files else "no such file"
+    if files:
+        return (), f"no snapshot here: {', '.join(ENDINGS)}"
+    return (), "no such file" if beginning else "nothing here: type a path"
 
 
 def _may_be_snapshot(name: str) -> bool:

@@ -300,7 +300,7 @@ async def format_text(outcome: RunOutcome) -> list[str]:
         where = f" ({finding.oom.snapshot})" if finding.oom.snapshot else ""
         lines.append(f"{finding.log.pid}: {finding.explanation.line}{where}")
     if not logs:
-        lines.append("no Python process of it used a GPU, so there is nothing to explain")
+        lines.append("none of its Python processes used a GPU: there is no GPU memory to explain")
     return lines
 
 
