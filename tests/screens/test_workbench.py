@@ -162,7 +162,7 @@ async def test_q_asks_while_something_runs(key: str) -> None:
     async with running((80, 24), "one gpu", *ran("matmul"), queued("mlp")) as on:
         await on.press(key)
         assert "Quit and cancel the runs?" in on.text
-        assert "It is cancelled." in on.text
+        assert "Quitting cancels it." in on.text
         assert "lost" not in on.text  # the finished one is stored
         await on.press("n")
         on.app.stores_results = False

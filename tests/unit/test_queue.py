@@ -196,6 +196,6 @@ def test_before_the_end_it_is_said_what_is_lost() -> None:
     state.publish(progress("mlp", "cuda:0"))
     words = format_quit_warning(state.runs, stored=False)
     assert words[0] == "Running mlp on cuda:0, ≤4 s left, 1 queued."
-    assert words[1] == "All 2 are cancelled."
+    assert words[1] == "Quitting cancels all 2."
     assert words[2].startswith("1 result of this session is lost (--no-store)")
     assert format_quit_warning(state.runs, stored=True) == words[:2]

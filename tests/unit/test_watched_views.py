@@ -24,6 +24,7 @@ from tests.screens.watched import (
     watched,
 )
 from tui.allocators.findings import Finding, GrowthRate
+from tui.allocators.messages import CPU_BUILD
 from tui.core.text.commands import EXAMPLE
 from tui.core.text.glyphs import GLYPHS
 from tui.devices.state.watched_processes import StepPoint
@@ -461,3 +462,9 @@ def test_where_no_run_is_kept_the_command_stands_whole() -> None:
 def test_a_row_is_held_on_to_by_more_than_its_number() -> None:
     again = device(process=replace(device().process, start=NOW - 1))
     assert key_of(again) != key_of(device())
+
+
+def test_a_cpu_build_of_torch_computes_on_the_cpu_and_has_no_allocated_memory() -> None:
+    process = replace(unread().process, reason=CPU_BUILD, word="cpu")
+    row = plain(device_line(replace(unread(), process=process), 200)).split()
+    assert row[2:4] == ["cpu", "n/a"]

@@ -253,7 +253,7 @@ def test_a_pid_that_is_given_to_another_process_has_two_rows() -> None:
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda _: None, "it starts with the first CUDA call"),
+        (lambda _: None, "the first CUDA call starts it"),
         (lambda known: known.apply(held(1)), "pass on PYTHONPATH and GPU_WORKBENCH_RUN"),
         (lambda known: known.apply_logs([left()], []), "start gpu-workbench with the same XDG"),
         (lambda known: known.apply_logs([], ["7: ImportError: x"]), "start: ImportError: x"),

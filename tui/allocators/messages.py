@@ -17,7 +17,7 @@ from tui.monitor.messages import Device, GpuProcess, ParentProcess
 from workloads.protocol.torch_memory import TorchMemory
 
 VERSION = 1
-CPU_BUILD = "a CPU build of torch: it has no allocator of a GPU"
+CPU_BUILD = "this torch is built for the CPU: it has no GPU allocator"
 NO_TORCH = "no torch is loaded in this process"
 """Reasons for missing figures that the screens treat in their own way."""
 

@@ -71,7 +71,7 @@ _ADVICE = {
     NOT_USED_YET: "its figures come with its first tensor on a GPU",
     ASYNC: "start it without that setting in PYTORCH_CUDA_ALLOC_CONF; NVML's figure remains",
     PLUGGABLE: "NVML's figure remains",
-    CPU_BUILD: "install a CUDA build of torch where it is to use a GPU",
+    CPU_BUILD: "to use a GPU, install a CUDA build of torch",
     UNKNOWN_LAYOUT: "torch.cuda.memory_summary() within the program remains, and NVML's figure",
 }
 """Advice by the reason."""

@@ -278,7 +278,7 @@ class ProcessesPane(AgingPane):
         if self.machine.host:
             title += f" {'of' if self.of_host else 'on'} {self.machine.host}"
         filtered = f"   filter: {self.pattern} ({len(self.rows)})" if self.pattern else ""
-        return f"{title}   {'flat   ' if self.flat else ''}by {self.order}{filtered}"
+        return f"{title}   {'flat' if self.flat else 'tree'} by {self.order}{filtered}"
 
     def _bar_lines(self, cells: int, rows: int) -> list[Line]:
         return holder_bars(self._held, cells, rows, self._find_chosen())

@@ -235,7 +235,7 @@ def format_quit_warning(state: RunsState, *, stored: bool) -> list[str]:
     words = [f"{doing[0][0].upper()}{doing[0][1:]}." if doing else f"{waiting} queued."]
     if host:
         words[0] = f"{host}: {words[0]}"
-    words.append(f"{'It is' if waiting == 1 else f'All {waiting} are'} cancelled.")
+    words.append(f"Quitting cancels {'it' if waiting == 1 else f'all {waiting}'}.")
     results = sum(run.result is not None and not run.cancelled for run in state.book.values())
     results += sum(item.done for item in state.comparisons.values())
     if results and not stored:

@@ -240,7 +240,7 @@ class RunProcesses(WatchedProcesses):
                 "no agent: its environment was not passed on (python -I or -E, env -i, sudo, "
                 "docker run without -e); pass on PYTHONPATH and GPU_WORKBENCH_RUN"
             )
-        return "no agent yet: it starts with the first CUDA call"
+        return "no agent yet: the first CUDA call starts it"
 
 
 def _sort_key(row: WatchedDevice) -> tuple[bool, int, int, str]:

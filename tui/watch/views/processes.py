@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Literal
 
+from tui.allocators.messages import CPU_BUILD
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.core.text.glyphs import clean
@@ -59,8 +60,14 @@ def _allocated(row: WatchedDevice) -> str:
     if row.at_oom is not None:
         return text.size(row.at_oom.allocated)
     if row.figures is None:
-        return clean(row.process.word) or text.NA
+        # The column before says what a CPU build of torch computes on.
+        word = "" if row.process.reason == CPU_BUILD else clean(row.process.word)
+        return word or text.NA
     return text.size(row.figures.allocated)
+
+
+def _device(row: WatchedDevice) -> str:
+    return clean(row.device) or ("cpu" if row.process.reason == CPU_BUILD else text.NA)
 
 
 def _rank(row: WatchedDevice) -> str:
@@ -98,7 +105,7 @@ def _state(row: WatchedDevice) -> Span:
 COLUMNS: tuple[Column[WatchedDevice], ...] = (
     Column("rank", 4, _figure_cell(_rank), gap=1),
     Column("pid", 7, _figure_cell(lambda row: str(row.process.pid)), gap=1),
-    Column("device", 7, _figure_cell(lambda row: clean(row.device) or text.NA), "left", gap=1),
+    Column("device", 7, _figure_cell(_device), "left", gap=1),
     Column("allocated", 10, _figure_cell(_allocated), gap=1),
     Column("reserved", 9, _figure_cell(_at_oom(lambda figures: figures.reserved)), gap=1),
     Column(
