@@ -277,6 +277,20 @@ async def test_ctrl_c_does_not_ask_about_a_run_that_has_ended_or_may_not_be_ende
         assert at.app.return_code == 130
 
 
+async def test_the_footer_has_no_key_that_would_only_say_why_it_does_nothing() -> None:
+    async with on_runs(watched(unread()), size=(200, 55)) as at:
+        await at.press("enter")
+        for label in ("M snapshot", "H history", "K where", "A time/steps", "c compare", "o open"):
+            assert label not in at.rows[-1]
+        assert "x end" in at.rows[-1]
+        await at.press("M")
+        assert "a snapshot needs the agent in 5001" in at.said
+    async with on_runs(watched(device()), size=(200, 55)) as at:
+        await at.press("enter")
+        for label in ("M snapshot", "H history", "K where", "A time/steps", "c compare", "o open"):
+            assert label in at.rows[-1]
+
+
 async def test_readonly_offers_nothing_that_acts_on_the_run() -> None:
     async with on_runs(readonly=True) as at:
         await at.press("enter")

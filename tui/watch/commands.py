@@ -34,6 +34,7 @@ WATCH_COMMANDS = (
         "open",
         "Open the newest snapshot of the process, or in the list the run.",
         labels=((STORED_RUNS, ""),),
+        useful=lambda now: now.run_has_snapshots,
         footer=1,
     ),
     _command(
@@ -50,6 +51,7 @@ WATCH_COMMANDS = (
         "snapshot",
         "Request a snapshot of the process at its next step.",
         changes_state=True,
+        useful=lambda now: now.run_has_agent,
         footer=2,
     ),
     _running_command(
@@ -58,6 +60,7 @@ WATCH_COMMANDS = (
         "history",
         "Start or stop recording the memory history of the process.",
         changes_state=True,
+        useful=lambda now: now.run_has_agent,
         footer=3,
     ),
     _run_command(
@@ -73,6 +76,7 @@ WATCH_COMMANDS = (
         ("K",),
         "where",
         "Show where each rank is: the Python stacks of its threads.",
+        useful=lambda now: now.run_has_agent,
         footer=9,
     ),
     _run_command(
@@ -80,6 +84,7 @@ WATCH_COMMANDS = (
         ("A",),
         "time/steps",
         "Plot over steps or over time.",
+        useful=lambda now: now.run_has_figures,
         footer=7,
     ),
     _run_command(
@@ -87,6 +92,7 @@ WATCH_COMMANDS = (
         ("c",),
         "compare",
         "Compare two snapshots of the process to see what has grown.",
+        useful=lambda now: now.run_has_snapshots,
         footer=6,
     ),
     _run_command(
@@ -102,6 +108,7 @@ WATCH_COMMANDS = (
         "explain",
         "Explain the memory of the process, figure by figure.",
         meaning="detail",
+        useful=lambda now: now.run_has_figures,
         footer=11,
         earlier=(_run_has_ended, 2),
     ),

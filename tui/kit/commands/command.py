@@ -90,6 +90,12 @@ class Situation:
     """A pane fills the screen, or the table is filtered."""
     run_continues: bool = False
     """The open watched run is running on this machine."""
+    run_has_agent: bool = False
+    """An agent answers in a process of the open run."""
+    run_has_figures: bool = False
+    """Figures of torch's allocator are known of a process of the open run."""
+    run_has_snapshots: bool = False
+    """The processes of the open run have left snapshots."""
     readonly: bool = False
     typing: bool = False
     """A text field has the focus, so plain keys are no commands."""
@@ -153,6 +159,8 @@ class Command:
     """The label at the end of a recording, where it differs."""
     footer: int | None = None
     """Position in the footer; ``None`` to leave the command out."""
+    useful: Rule = field(default=always, compare=False)
+    """Returns whether the footer shows it: elsewhere its key answers why it does nothing."""
     earlier: tuple[Rule, int] | None = field(default=None, compare=False)
     """A rule, and the position in the footer where it holds."""
     target: Literal["screen", "app"] = "screen"
@@ -245,7 +253,7 @@ class CommandRegistry:
         shown = [
             item.labelled(now)
             for item in self.commands
-            if item.footer is not None and item.valid(now)
+            if item.footer is not None and item.valid(now) and item.useful(now)
         ]
         return sorted((item for item in shown if item.label), key=lambda item: item.place(now) or 0)
 

@@ -125,6 +125,7 @@ class WatchTab(CommandScreen):
         """Return the facts that decide which commands are valid, such as whether a run is open."""
         now = super().situation()
         state = self.session.state
+        devices = () if state is None else state.devices
         pane = self.runs_pane.id if state is None else now.pane
         if state is not None and pane == self.runs_pane.id:
             pane = self.run_pane.id
@@ -133,6 +134,9 @@ class WatchTab(CommandScreen):
             pane=pane,
             can_go_back=state is not None,
             run_continues=state is not None and is_on(state),
+            run_has_agent=any(row.agent is not None for row in devices),
+            run_has_figures=any(row.figures is not None for row in devices),
+            run_has_snapshots=any(snapshots_of(row) for row in devices),
         )
 
     @property
