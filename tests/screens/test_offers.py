@@ -9,7 +9,7 @@ import pytest
 from tests.results.samples import kept
 from tests.screens.app_helpers import Running, running
 from tests.screens.fakes import FakeSession
-from tests.screens.helpers import make_store
+from tests.screens.helpers import Kind, make_store
 from tests.watch.test_hostile_folder import BEGAN, BEGIN, END, NAME, OOM, SNAPSHOT, encoded, filled
 from tui.app.offers import find_ooms
 from tui.app.workbench import WorkbenchApp
@@ -133,16 +133,19 @@ async def test_the_demo_ends_the_app_for_its_caller() -> None:
     assert app.demo_requested
 
 
-async def test_the_first_start_says_in_one_line_what_to_press() -> None:
-    app = WorkbenchApp(FakeSession(make_store("one gpu")))
+@pytest.mark.parametrize("kind", ["one gpu", "no gpu"])
+async def test_the_first_start_says_in_one_line_what_to_press(kind: Kind) -> None:
+    session = FakeSession(make_store(kind))
+    app = WorkbenchApp(session)
     app.first_start = True
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
-        on = Running(app, FakeSession(make_store("one gpu")), pilot)
+        on = Running(app, session, pilot)
         await on.until(lambda: "r runs a workload" in on.text)
         row = on.row("r runs a workload")
         assert "D explains it" in row
         assert "? lists keys" in row
+        assert ("5 offers a demo with GPUs" in row) == (kind == "no gpu")
 
 
 async def test_a_session_that_has_measured_before_says_nothing_of_it() -> None:

@@ -11,6 +11,8 @@ from tui.runs.state.state import RunsState
 
 FIRST_START = (("r", " runs a workload"), ("D", " explains it"), ("?", " lists keys"))
 """Keys for a first start, in one line of 80 cells; narrower screens leave out the last."""
+DEMO = ("5", " offers a demo with GPUs")
+"""A key for a first start without a GPU."""
 STILL_WORKS = "Devices, memory, processes, snapshots and replay work. N tries again."
 TRIES_AGAIN = "The next run there tries again. What works there: gpu-workbench doctor --host {host}"
 NOT_STARTED = "r runs a workload on {host}: the first one starts torch there"
@@ -61,7 +63,9 @@ def runner_notes(
     for problem in state.hello.problems if state.hello else ():
         rows += paragraph(problem, cells, TextStyle.BAD, "  ")
     if first_start and not rows and state.catalogue and not state.book:
-        parts = [line(Span(key, TextStyle.KEY), words) for key, words in FIRST_START]
+        has_gpu = state.machine.sample is None or state.machine.gpu_column is not None
+        keys = FIRST_START if has_gpu else (*FIRST_START[:-1], DEMO, FIRST_START[-1])
+        parts = [line(Span(key, TextStyle.KEY), words) for key, words in keys]
         rows += flow(parts, cells, gap=", ")[:1]
     if not state.catalogue and not rows:
         rows += paragraph("starting the runner, which loads the workloads", cells, TextStyle.QUIET)
