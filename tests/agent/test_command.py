@@ -64,7 +64,7 @@ def test_its_output_comes_first_to_the_byte_and_its_exit_code_is_returned(state:
     assert done.stdout.startswith(shown)
     after = done.stdout[len(shown) :].decode()
     assert "ended with exit code 41" in after
-    assert "no Python process of it used a GPU" in after
+    assert "none of its Python processes used a GPU" in after
     assert folder.stat().st_mode & 0o777 == 0o700
     assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} <= {0o600, 0o644}
     facts = json.loads((folder / "run.json").read_bytes())

@@ -125,8 +125,10 @@ def test_ctrl_c_amid_imports_is_no_traceback(tmp_path: Path) -> None:
     slow = tmp_path / "slow"
     slow.mkdir()
     ready = tmp_path / "ready"
+    # In short steps: Python would sleep on after a signal that comes just before a sleep.
     (slow / "difflib.py").write_text(
-        f"import pathlib, time; pathlib.Path({str(ready)!r}).touch(); time.sleep(60)\n"
+        f"import pathlib, time; pathlib.Path({str(ready)!r}).touch()\n"
+        "for _ in range(6000): time.sleep(0.01)\n"
     )
     variables = {**os.environ, "PYTHONPATH": str(slow)}
     with subprocess.Popen(

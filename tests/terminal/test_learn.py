@@ -14,6 +14,7 @@ from tests.results.made_runner import made
 from tests.terminal.terminal import PROGRAM, Terminal
 from tests.tiers import VARIANT
 
+RUNS = "any key runs it, q ends"
 ASKS = "any key shows the answer, q ends"
 LEARN = (*PROGRAM, "learn", "--device", "cpu")
 
@@ -55,6 +56,23 @@ def test_a_key_shows_the_answer_and_another_goes_on(
         words = " ".join(terminal.text().split())
         assert words.endswith("Continue with: gpu-workbench learn --from placement")
         assert echoes(terminal)
+
+
+def test_a_key_runs_a_step_whose_results_would_move_its_script_off_the_screen(
+    stand_in: tuple[str, str],
+) -> None:
+    with Terminal((*LEARN, *stand_in), 80, 16) as terminal:
+        terminal.until_shows("list of devices", RUNS)
+        assert "Look for" not in terminal.text()
+        terminal.keys(" ")
+        terminal.until_shows("Question: nvidia-smi", ASKS)
+        terminal.keys("q")
+        assert terminal.exit_code() == 0
+    with Terminal((*LEARN, *stand_in), 80, 16) as terminal:
+        terminal.until_shows(RUNS)
+        terminal.keys("q")
+        assert terminal.exit_code() == 0
+        assert "Continue with: gpu-workbench learn --from device_list" in terminal.text()
 
 
 def test_after_the_answer_of_a_single_step_the_command_ends(stand_in: tuple[str, str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import sys
 import termios
 import tty
@@ -40,6 +41,9 @@ ENDS = ("q", "Q", "\x04", "")
 
 STEP_LIST = f"gpu-workbench list {FIRST_STEPS}"
 """The command that lists the steps."""
+
+RESULT_ROWS = 12
+"""Rows of the results of most steps, with their question."""
 
 MOST_BYTES = 64
 """One key can send several bytes, such as an arrow key's escape sequence."""
@@ -199,8 +203,8 @@ class Lesson:
         count = sum(info.group == FIRST_STEPS for info in state.catalogue)
         encoded: list[dict[str, Any]] = []
         for place, (number, info) in enumerate(steps):
-            if not options.json:
-                _print(introduction(info, number, count, width()))
+            if not options.json and not await self._introduce(info, number, count):
+                return
             entries = await self._run_step(info, devices)
             if entries is None:
                 return  # a signal ended the run
@@ -218,6 +222,17 @@ class Lesson:
             print_json({"environment": wire.to_plain(state.machine.environment), "steps": encoded})
         elif self._asks and not options.name:
             _print(paragraph("These were the first steps. gpu-workbench list shows more.", width()))
+
+    async def _introduce(self, info: WorkloadInfo, number: int, count: int) -> bool:
+        """Print a step's introduction; return whether to run it.
+
+        Where the results would move it off the terminal, a key runs it.
+        """
+        rows = introduction(info, number, count, width())
+        _print(rows)
+        if len(rows) + RESULT_ROWS <= shutil.get_terminal_size().lines:
+            return True
+        return await self._wait_for_key("any key runs it, q ends") or self._end(info.name)
 
     async def _run_step(
         self, info: WorkloadInfo, devices: Sequence[str]
