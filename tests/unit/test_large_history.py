@@ -18,6 +18,7 @@ from tui.devices.views.large_history import (
     LEAST_ROWS,
     LOW_ROWS,
     MOST_ROWS,
+    MOST_STACKED_ROWS,
     Readings,
     choose_figure,
     collect_readings,
@@ -222,6 +223,14 @@ def test_pictures_that_would_be_almost_empty_are_low() -> None:
     assert planned["utilization"] == planned["used"] == LOW_ROWS + 1
     assert planned["power"] > LEAST_ROWS + 1
     assert sum(planned.values()) == 40
+
+
+def test_low_pictures_get_the_rows_that_the_others_cannot_use() -> None:
+    state = make_store("no gpu")
+    view, seen = state.machine.selected_device, state.machine.sample
+    points = [Point(NOW - at, used=GIB, utilization=60.0 + at % 30) for at in range(60)]
+    planned = dict(plan_pictures(view, RecentReadings(points, seen, NOW), "utilization", 70, 40))
+    assert planned == {"utilization": MOST_STACKED_ROWS + 1, "used": 40 - MOST_STACKED_ROWS - 1}
 
 
 @pytest.mark.parametrize("seconds", [2, 60], ids=["first seconds", "idle"])
