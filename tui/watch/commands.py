@@ -43,6 +43,7 @@ WATCH_COMMANDS = (
         "rehearse",
         "Rehearse a command on a simulated card to see if it fits.",
         changes_state=True,
+        useful=lambda now: not _run_is_open(now),
         footer=10,
     ),
     _running_command(
