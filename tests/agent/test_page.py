@@ -84,7 +84,7 @@ async def test_a_run_is_watched_to_its_oom_and_the_oom_is_explained(tmp_path: Pa
             stop.touch()
             await at.until(lambda: "32.0 TiB requested on cuda:0" in at.text)
             await at.until(lambda: "ended with exit code 1" in at.text)
-            await at.until(lambda: "it ended the process" in at.text)
+            await at.until(lambda: "ran out" in at.text)
             await at.press("o")
             tab = app.snapshot
             assert tab is not None

@@ -212,7 +212,7 @@ async def test_its_agent_is_asked_where_there_is_one_and_else_it_is_said_why() -
         assert f"a snapshot needs the agent in 5001: {NO_AGENT.split(';')[0]}" in at.said
         await at.press("H")
         at.runs.tell(watched(ran_out()))
-        await at.until(at.on_page("it ended"))
+        await at.until(at.on_page("ran out"))
         await at.press("M")
         assert f"needs a running process: {STRANGER}" in at.said
         assert len(at.runs.asked) == asked

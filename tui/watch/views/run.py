@@ -90,10 +90,13 @@ def describe_oom(newest: ProcessOom, selected: WatchedDevice | None, cells: int)
     """
     oom, process = newest.oom, newest.row.process
     who = f"{process.pid}" + (f", rank {process.rank}" if process.rank is not None else "")
-    words = f"{who}: {describe_request(oom)}; {clean(describe_outcome(oom))}"
+    words = f"{who}: {describe_request(oom)}"
     row = newest.row
-    if row.ended and not ended_by_oom(row) and not shows_whole_state(row, cells):
-        words = f"{words}, {clean(row.ended)}"
+    is_in_row = shows_whole_state(row, cells)
+    if not (ended_by_oom(row) and is_in_row):
+        words += f"; {clean(describe_outcome(oom))}"
+    if row.ended and not (ended_by_oom(row) or is_in_row):
+        words += f", {clean(row.ended)}"
     if oom.snapshot is None:
         return f"{words}. No snapshot: {clean(oom.why_no_snapshot)}"
     if selected is not None and selected.process.pid == process.pid:
