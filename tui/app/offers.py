@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from tui.core.text import numbers as text
 from tui.core.text.commands import shorten_command
 from tui.kit.lists import Offer
-from tui.recordings import DEMO_SNAPSHOT, FOLDER
+from tui.recordings import DEMO, DEMO_SNAPSHOT, FOLDER
+from tui.recordings.replay import find_out_of_memory
 from tui.results.store import StoreError, queries, store_path
 from tui.watch.runs.ooms import Oom, describe_request
 from tui.watch.runs.process_logs import process_logs_in
@@ -39,13 +40,18 @@ def list_offers(app: TabbedApp, tab: str) -> Sequence[Offer]:
         offers.append(Offer(f"Time {TIMED}", where, partial(app.time_workload, TIMED)))
     if tab != RESULTS:
         words = "a program that leaks until it runs out of memory"
-        opens = partial(app.open_snapshot, str(FOLDER / DEMO_SNAPSHOT))
-        offers.append(Offer("Open the example snapshot", words, opens))
+        offers.append(Offer("Open the example snapshot", words, partial(open_example, app)))
     # A page of the browser closes with the app, so that nobody would see the demo.
     if app.can_play_demo and not app.is_web:
         words = "recorded runs, about a minute; q comes back"
         offers.append(Offer("Play the demo", words, app.play_demo))
     return offers
+
+
+def open_example(app: TabbedApp) -> None:
+    """Open the demo's snapshot with its exception, which has the device's total and its limit."""
+    oom_text = find_out_of_memory(FOLDER / DEMO)
+    app.open_snapshot(str(FOLDER / DEMO_SNAPSHOT), oom_text, "the exception of the demo's run")
 
 
 def find_offers(app: TabbedApp, tab: str) -> Sequence[Offer]:

@@ -6,6 +6,7 @@ import asyncio
 import math
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Literal
 
 from tui.core.events import LogLine, Topic
@@ -114,6 +115,20 @@ OUT_OF_MEMORY = "CUDA out of memory"
 """The beginning of torch's exception text."""
 
 
+def find_out_of_memory(path: Path) -> str:
+    """Return the exception of the first run of a recording that ran out of memory, or no text.
+
+    A snapshot has only part of what the exception says.
+    """
+    for entry in lines.read_events(path):
+        is_end = entry.speaker == "runner" and entry.message.get("type") == "finished"
+        result = entry.message.get("result") if is_end else None
+        reason = result.get("reason") if isinstance(result, dict) else None
+        if isinstance(reason, str) and OUT_OF_MEMORY in reason:
+            return reason
+    return ""
+
+
 class ReplaySession:
     """Plays a recording; has the interface of :class:`tui.runs.session.session.Session`.
 
@@ -205,17 +220,8 @@ class ReplaySession:
         return f"REPLAY {place} {'paused' if head.paused else format_speed(head.speed)}"
 
     def out_of_memory(self) -> str:
-        """Return the exception of the first run that ran out of memory; empty if none did.
-
-        A snapshot has only part of its text.
-        """
-        for entry in lines.read_events(self._summary.path):
-            is_end = entry.speaker == "runner" and entry.message.get("type") == "finished"
-            result = entry.message.get("result") if is_end else None
-            reason = result.get("reason") if isinstance(result, dict) else None
-            if isinstance(reason, str) and OUT_OF_MEMORY in reason:
-                return reason
-        return ""
+        """Return the exception of the first run that ran out of memory; empty if none did."""
+        return find_out_of_memory(self._summary.path)
 
     def hide_caption(self) -> None:
         """Forget the caption of the present scene; the next scene has its own."""
