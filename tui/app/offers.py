@@ -50,8 +50,7 @@ def list_offers(app: TabbedApp, tab: str) -> Sequence[Offer]:
 
 def open_example(app: TabbedApp) -> None:
     """Open the demo's snapshot with its exception, which has the device's total and its limit."""
-    oom_text = find_out_of_memory(FOLDER / DEMO)
-    app.open_snapshot(str(FOLDER / DEMO_SNAPSHOT), oom_text, "the exception of the demo's run")
+    app.open_snapshot(str(FOLDER / DEMO_SNAPSHOT), find_out_of_memory(FOLDER / DEMO))
 
 
 def find_offers(app: TabbedApp, tab: str) -> Sequence[Offer]:
