@@ -69,7 +69,8 @@ class SitesPane(SnapshotPane):
     NAME = "Sites"
 
     HELP = (
-        "Memory at this moment by your innermost line. right or space unfolds its callers, left"
+        "Memory at this moment by your innermost line. A letter is the site's layer in the "
+        "timeline. right or space unfolds its callers, left"
         " folds them. / searches all frames: a text, a /pattern/, or an address such as "
         "0x7f1200. Below: the stack with the most bytes under the cursor, innermost first; "
         "frames outside your code are dim. tab goes there."
