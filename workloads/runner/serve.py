@@ -108,9 +108,7 @@ def _describe_installation() -> str:
     else:
         # For example, in an environment made by uv.
         install = f"uv pip install --python {sys.executable} torch"
-    return (
-        f"use another environment's torch: gpu-workbench --python PATH; or install it: {install}"
-    )
+    return f"use another environment's torch: gpu-workbench --python PATH; or install it: {install}"
 
 
 def _describe_devices(launcher: Launcher) -> Ready | Unusable:

@@ -82,9 +82,7 @@ def decode_gemm(
     n: Annotated[
         int, whole(1, 32_768, "rows and columns of the weights", auto=by_device(SIZES))
     ] = 0,
-    dtype: Annotated[
-        str, one_of(("bfloat16", "float16", "float32"), "element type")
-    ] = "bfloat16",
+    dtype: Annotated[str, one_of(("bfloat16", "float16", "float32"), "element type")] = "bfloat16",
     cache: CacheState = WARM,
 ) -> Case:
     import torch
