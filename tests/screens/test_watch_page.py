@@ -14,7 +14,7 @@ import pytest
 from textual.screen import Screen
 
 from tests.screens.app_helpers import PromptApp, Running, running
-from tests.screens.every_screen import SNAPSHOT, Scene, scenes
+from tests.screens.every_screen import SNAPSHOT
 from tests.screens.fakes import FakeSession
 from tests.screens.helpers import (
     GIB,
@@ -26,7 +26,6 @@ from tests.screens.helpers import (
     make_store,
     sample,
 )
-from tests.screens.opened import opened
 from tests.screens.results import queued
 from tests.screens.watched import (
     NO_AGENT,
@@ -595,21 +594,3 @@ async def test_the_rehearsal_dialog_fits(size: tuple[int, int]) -> None:
         await at.until(lambda: at.front is RehearseScreen)
         for name in ("Command", "Card", "GPUs", "Steps", "enter starts"):
             assert name in at.text
-
-
-@pytest.mark.parametrize("size", with_variants([(120, 40)], [(80, 24), (200, 55)]))
-async def test_the_output_of_an_ended_run_opens_at_its_end(size: tuple[int, int]) -> None:
-    over = watched(device(), unread(), over=True)
-    async with opened(Scene((), ("l",), watched=over), size) as on:
-        assert "step 240 loss" in on.text
-
-
-@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
-async def test_the_last_line_of_a_stored_runs_output_begins_on_the_screen(
-    size: tuple[int, int],
-) -> None:
-    async with opened(scenes()["watch-kept"], size) as on:
-        assert "exit code 1" in on.row("torchrun")
-        # The beginning of the last line says what was refused; the rest of it may lie below.
-        assert on.row("torch.OutOfMemoryError: CUDA out of memory")
-        assert ("unallocated." in on.text) == (size == (120, 40))

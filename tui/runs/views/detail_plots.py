@@ -59,7 +59,8 @@ def group_lines(state: RunsState, group: str, names: Sequence[str], cells: int) 
     rows = paragraph(f"{group}: time of a call on {' and '.join(where)}", cells, TextStyle.STRONG)
     known = [(name, find_shown_runs(state, name, where)) for name in names]
     timed = [(name, runs) for name, runs in known if any(map(get_median, runs.values()))]
-    waiting = [name for name, _ in known if name not in dict(timed)]
+    measured = {name for name, _ in timed}
+    waiting = [name for name in names if name not in measured]
     if timed:
         words = "bars are relative to the slowest device of each workload"
         rows += paragraph(words, cells, TextStyle.QUIET)
@@ -148,7 +149,7 @@ def roofline_lines(
         rows += paragraph(words, cells, TextStyle.QUIET)
     elif cells >= LEAST_CELLS:
         drawn = plot_lines(_build_roofline_plot(roofline, selected, height), cells, height)
-        over = len(drawn) + len(limits) - (rows_shown or len(drawn) + len(limits))
+        over = len(drawn) + len(limits) - rows_shown if rows_shown else 0
         if over > 0 and height > LEAST_HEIGHT:
             height = max(LEAST_HEIGHT, height - over)
             drawn = plot_lines(_build_roofline_plot(roofline, selected, height), cells, height)

@@ -52,6 +52,7 @@ from tui.watch.views.run import (
     describe_missing_snapshot,
     describe_running_run,
     has_figures,
+    has_snapshots,
     is_on,
     snapshots_of,
 )
@@ -136,7 +137,7 @@ class WatchTab(CommandScreen):
             run_continues=state is not None and is_on(state),
             run_has_agent=any(row.agent is not None for row in devices),
             run_has_figures=any(row.figures is not None for row in devices),
-            run_has_snapshots=any(snapshots_of(row) for row in devices),
+            run_has_snapshots=any(map(has_snapshots, devices)),
         )
 
     @property

@@ -270,6 +270,12 @@ class ProcessSnapshot:
     """The OOM at which the snapshot was taken."""
 
 
+def has_snapshots(row: WatchedDevice) -> bool:
+    """Return whether a row's process has left a snapshot; asked with every key."""
+    ooms = row.log.ooms if row.log else ()
+    return any(oom.snapshot for oom in ooms) or any(mark.snapshot for mark in row.marks)
+
+
 def snapshots_of(row: WatchedDevice) -> list[ProcessSnapshot]:
     """Return the existing snapshots of a row's process, oldest first."""
     ooms = {oom.snapshot: oom for oom in (row.log.ooms if row.log else ()) if oom.snapshot}
