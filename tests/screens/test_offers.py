@@ -139,7 +139,7 @@ async def test_the_demo_ends_the_app_for_its_caller() -> None:
 async def test_the_first_start_says_in_one_line_what_to_press(kind: Kind) -> None:
     session = FakeSession(make_store(kind))
     app = WorkbenchApp(session)
-    app.first_start = True
+    app.first_start = app.can_play_demo = True
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         on = Running(app, session, pilot)
@@ -147,7 +147,9 @@ async def test_the_first_start_says_in_one_line_what_to_press(kind: Kind) -> Non
         row = on.row("r runs a workload")
         assert "D explains it" in row
         assert "? lists keys" in row
-        assert ("5 offers a demo with GPUs" in row) == (kind == "no gpu")
+        assert ("6 offers a demo with GPUs" in row) == (kind == "no gpu")
+        await on.press("6")
+        await on.until(lambda: "Play the demo" in on.text)
 
 
 async def test_a_session_that_has_measured_before_says_nothing_of_it() -> None:

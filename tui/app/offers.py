@@ -41,8 +41,7 @@ def list_offers(app: TabbedApp, tab: str) -> Sequence[Offer]:
     if tab != RESULTS:
         words = "a program that leaks until it runs out of memory"
         offers.append(Offer("Open the example snapshot", words, partial(open_example, app)))
-    # A page of the browser closes with the app, so that nobody would see the demo.
-    if app.can_play_demo and not app.is_web:
+    if app.offers_demo:
         words = "recorded runs, about a minute; q comes back"
         offers.append(Offer("Play the demo", words, app.play_demo))
     return offers

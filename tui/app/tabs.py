@@ -99,6 +99,14 @@ class TabbedApp(textual_private.HookedApp):
                 self.add_mode(tab.id, partial(self.create_tab, tab.id))
 
     @property
+    def offers_demo(self) -> bool:
+        """True if empty tabs offer to play the demo.
+
+        A page of the browser closes with the app, so that nobody would see the demo there.
+        """
+        return self.can_play_demo and not self.is_web
+
+    @property
     def all_runs(self) -> RunsState:
         """The runs on this machine, which know those on other hosts."""
         return self.state.runs

@@ -40,6 +40,10 @@ class Program(Protocol):
     """True if nothing was ever measured: the workbench names the keys to press."""
 
     @property
+    def offers_demo(self) -> bool:
+        """True if empty tabs offer to play the demo."""
+
+    @property
     def commands(self) -> CommandRegistry:
         """All commands of the program."""
 

@@ -62,7 +62,9 @@ class WorkbenchScreen(CommandScreen):
         self.devices.beside = lambda: self.memory.drawn_figure
         first = program.first_start and not program.readonly
         not_started = choose_not_started(replay=program.replay, readonly=program.readonly)
-        self.workloads = WorkloadsPane(state, first_start=first, not_started=not_started)
+        self.workloads = WorkloadsPane(
+            state, first_start=first, offers_demo=program.offers_demo, not_started=not_started
+        )
         self.backend = BackendPane(state)
         self.detail = DetailPane(state, lambda: self.workload, lambda: self.workloads.table.group)
         self.log_pane = LogPane(program.event_log)

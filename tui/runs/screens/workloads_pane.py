@@ -195,6 +195,7 @@ class WorkloadsPane(RunsPane):
         state: RunsState,
         *,
         first_start: bool = False,
+        offers_demo: bool = False,
         not_started: str = NOT_STARTED,
     ) -> None:
         """Show the table over a state.
@@ -202,10 +203,12 @@ class WorkloadsPane(RunsPane):
         Args:
             state: the runner and its runs.
             first_start: nothing was ever measured here: say which keys to press first.
+            offers_demo: empty tabs offer to play the demo.
             not_started: note about a ``{host}`` without runs.
         """
         super().__init__(state, id="workloads")
-        self._first_start, self._not_started = first_start, not_started
+        self._first_start, self._offers_demo = first_start, offers_demo
+        self._not_started = not_started
         self.table = WorkloadList(state)
         # Not found by a query: the app may end before the pane has its children.
         self._heading = LineBar(self.table.heading, id="heading")
@@ -252,7 +255,11 @@ class WorkloadsPane(RunsPane):
 
     def _notes(self, cells: int) -> list[Line]:
         return runner_notes(
-            self.state, cells, first_start=self._first_start, not_started=self._not_started
+            self.state,
+            cells,
+            first_start=self._first_start,
+            offers_demo=self._offers_demo,
+            not_started=self._not_started,
         )
 
     def _place_notes(self) -> None:

@@ -6,13 +6,17 @@ from collections.abc import Collection
 
 from tui.core.events import LogEntry
 from tui.core.text import numbers as text
+from tui.kit.commands.command import TABS
 from tui.kit.lines import Line, Span, TextStyle, cell_len, flow, line, paragraph
 from tui.runs.state.state import RunsState
 
 FIRST_START = (("r", " runs a workload"), ("D", " explains it"), ("?", " lists keys"))
 """Keys for a first start, in one line of 80 cells; narrower screens leave out the last."""
-DEMO = ("5", " offers a demo with GPUs")
-"""A key for a first start without a GPU."""
+DEMO = (
+    next(tab.key for tab in TABS if tab.id == "results"),
+    " offers a demo with GPUs",
+)
+"""A key for a first start without a GPU: the tab is empty then, and empty tabs offer the demo."""
 STILL_WORKS = "Devices, memory, processes, snapshots and replay work. N tries again."
 TRIES_AGAIN = "The next run there tries again. What works there: gpu-workbench doctor --host {host}"
 NOT_STARTED = "r runs a workload on {host}: the first one starts torch there"
@@ -29,7 +33,7 @@ def choose_not_started(*, replay: bool, readonly: bool) -> str:
 
 
 def runner_notes(
-    state: RunsState, cells: int, *, first_start: bool = False, not_started: str = NOT_STARTED
+    state: RunsState, cells: int, *, first_start: bool = False, offers_demo: bool = False, not_started: str = NOT_STARTED
 ) -> list[Line]:
     """Return the lines for the top of the workloads pane; none if there is nothing to say.
 
@@ -37,6 +41,7 @@ def runner_notes(
         state: the runner and its runs.
         cells: width of a line.
         first_start: nothing was ever measured here: say which keys to press first.
+        offers_demo: empty tabs offer to play the demo.
         not_started: note about a ``{host}`` without runs.
     """
     runner = state.runner
@@ -63,8 +68,8 @@ def runner_notes(
     for problem in state.hello.problems if state.hello else ():
         rows += paragraph(problem, cells, TextStyle.BAD, "  ")
     if first_start and not rows and state.catalogue and not state.book:
-        has_gpu = state.machine.sample is None or state.machine.gpu_column is not None
-        keys = FIRST_START if has_gpu else (*FIRST_START[:-1], DEMO, FIRST_START[-1])
+        without_gpu = state.machine.sample is not None and state.machine.gpu_column is None
+        keys = FIRST_START if not (without_gpu and offers_demo) else (*FIRST_START[:-1], DEMO, FIRST_START[-1])
         parts = [line(Span(key, TextStyle.KEY), words) for key, words in keys]
         rows += flow(parts, cells, gap=", ")[:1]
     if not state.catalogue and not rows:
