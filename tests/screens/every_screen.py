@@ -468,6 +468,7 @@ def scenes() -> dict[str, Scene]:
     over = watched.watched(watched.ran_out(), watched.unread(), output=watched.failing_output())
     found["watch-kept"] = Scene(busy, ("5",))
     found["watch-run"] = Scene(busy, (), watched=two)
+    found["watch-cpu"] = Scene(busy, (), watched=watched.watched(watched.on_cpu()))
     found["watch-oom"] = Scene(busy, (), watched=over)
     found["watch-output"] = Scene(busy, ("l",), watched=two)
     found["watch-end"] = Scene(busy, ("x",), watched=two)

@@ -14,6 +14,7 @@ from tests.screens.watching import figures, torch_process
 from tui.allocators.agents import AgentState
 from tui.allocators.findings import GrowthRate
 from tui.allocators.messages import (
+    CPU_BUILD,
     DevicesPlaced,
     Placed,
     ProcessFigures,
@@ -21,6 +22,7 @@ from tui.allocators.messages import (
     StepsCounted,
     TorchProcesses,
 )
+from tui.devices.state.resident_memory import ResidentMemory
 from tui.devices.state.watched_processes import Allocator, StepPoint
 from tui.monitor.messages import Sample
 from tui.watch.runs.agents import RankStacks
@@ -161,6 +163,25 @@ def with_allocator(row: WatchedDevice) -> WatchedDevice:
 def taken(number: int) -> Path:
     """Return the path of a requested snapshot."""
     return FOLDER / "20260101-120000-77" / f"box-{STRANGER}-1-{number}.pickle"
+
+
+def on_cpu(pid: int = STRANGER, *, seconds: int = 90, **changes: Any) -> WatchedDevice:
+    """Return a process whose torch is built for the CPU and whose memory grows by 4 MiB/s."""
+    memory = ResidentMemory()
+    for number in range(2 * seconds):
+        memory.apply(NOW - seconds + number / 2, 300 * MIB + number * 2 * MIB)
+    trend = memory.trend(ended=True)
+    process = torch_process(pid, start=NOW - seconds, reason=CPU_BUILD, word="cpu")
+    values: dict[str, Any] = {
+        "process": process,
+        "host_rss": memory.resident,
+        "host_points": tuple(memory.points),
+        "host_peak": memory.peak,
+        "host_growth": trend.growth,
+        "findings": () if trend.finding is None else (trend.finding,),
+        **changes,
+    }
+    return replace(unread(pid), **values)
 
 
 def unread(pid: int = 5001, **changes: Any) -> WatchedDevice:

@@ -34,18 +34,14 @@ from tui.watch.session.run_folder import StoredRun
 from tui.watch.session.stored_ooms import explain_stored
 from tui.watch.state.explained import ProcessOom, newest_oom
 from tui.watch.state.run import Mark, WatchedDevice
-from tui.watch.views.processes import (
-    COLUMNS,
+from tui.watch.views.memory_plot import (
     MOST_OF_A_KIND,
     NOT_READ,
     Over,
-    device_line,
     find_gaps,
-    heading,
-    key_of,
-    missing_lines,
     plot_of,
 )
+from tui.watch.views.processes import COLUMNS, device_line, heading, key_of, missing_lines
 from tui.watch.views.run import (
     banner_lines,
     describe_oom,

@@ -17,6 +17,7 @@ from tui.allocators.findings import (
     Track,
     grows_steadily,
     growth,
+    still_grows,
 )
 from workloads.protocol.messages import TorchMemory
 
@@ -203,6 +204,13 @@ def test_a_cache_that_fills_and_then_stays_is_no_growth(filled: float) -> None:
     found = growth(points)
     assert found is not None
     assert not found.steady
+
+
+@given(st.lists(st.tuples(st.floats(0, 1e9), st.integers(0, 1 << 62)), max_size=60))
+def test_times_that_fall_as_in_a_damaged_file_are_no_error(points: list[tuple[float, int]]) -> None:
+    found = growth(points)
+    assert found is None or found.low <= found.rate <= found.high
+    assert still_grows(points) in (True, False)
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.5, 1.0])

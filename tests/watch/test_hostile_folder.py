@@ -22,6 +22,7 @@ from tests.watch.following import until
 from tui.allocators.messages import Seen
 from tui.core.text.numbers import count
 from tui.devices.state.watched_processes import MOST_SEEN
+from tui.kit.lines import Line
 from tui.watch.cli.launch import RunOutcome, build_report, format_text
 from tui.watch.runs import runs, samples
 from tui.watch.runs.process_logs import MOST_LOG_BYTES, process_logs_in, read_folder, troubles_in
@@ -31,8 +32,9 @@ from tui.watch.session.run_folder import StoredRuns
 from tui.watch.session.stored_ooms import explain_stored
 from tui.watch.session.watched_session import WatchedRunSession
 from tui.watch.state.processes import RunProcesses
-from tui.watch.state.run import WatchedRun
-from tui.watch.views.processes import device_line, missing_lines, plot_of
+from tui.watch.state.run import WatchedDevice, WatchedRun
+from tui.watch.views.memory_plot import host_plot, plot_of, plots_host_memory
+from tui.watch.views.processes import device_line, missing_lines
 from tui.watch.views.run import banner_lines, snapshots_of, trend_lines
 from tui.watch.views.stored_runs import stored_run_lines, stored_run_summary
 
@@ -83,7 +85,12 @@ DEVICE: dict[str, Any] = {
     **dict.fromkeys(("inactive_split", "alloc_retries", "ooms"), 0),
     **dict.fromkeys(("allocated_peak", "reserved_peak"), 1 << 30),
 }
-FIGURES = {"type": "process_figures", "at": BEGAN + 1, "devices": [DEVICE]}
+FIGURES = {
+    "type": "process_figures",
+    "at": BEGAN + 1,
+    "devices": [DEVICE],
+    "host_rss": {"7": 1 << 30, "8": 1 << 20},
+}
 RUN = {
     "schema": 1,
     "command": ["python", "train.py"],
@@ -118,6 +125,11 @@ def filled(place: Path) -> Path:
     return place
 
 
+def draw_plots(row: WatchedDevice) -> list[Line]:
+    plots = [*plot_of(row, "time", 100, 20), *plot_of(row, "steps", 100, 20)]
+    return [*plots, *(host_plot(row, 100, 20) if plots_host_memory(row) else [])]
+
+
 def shown(place: Path) -> tuple[WatchedRun | None, list[str]]:
     """All that tab 5, its page and the report without a screen say of a run."""
     listed = StoredRuns(runs.stored_runs).read()
@@ -132,7 +144,7 @@ def shown(place: Path) -> tuple[WatchedRun | None, list[str]]:
     if state is not None:
         for row in state.devices:
             drawn = [device_line(row, 120), *missing_lines(row, 120), *trend_lines(row, 120)]
-            drawn += [*plot_of(row, "time", 100, 20), *plot_of(row, "steps", 100, 20)]
+            drawn += draw_plots(row)
             said += ["".join(span.text for span in line) for line in drawn]
             said += [str(taken.path) for taken in snapshots_of(row)]
         banner = banner_lines(state, None, 4000)
@@ -210,6 +222,8 @@ def test_a_line_that_does_not_fit_is_skipped_and_named_and_the_rest_is_shown(
         encoded({"type": "process_figures", "at": BEGAN, "devices": DEEP.decode()}),
         encoded({**FIGURES, "devices": [{**DEVICE, "device": "\x1b[2J"}]}),
         encoded({**FIGURES, "devices": [{**DEVICE, "allocated": 1 << 80}]}),
+        encoded({**FIGURES, "host_rss": {"7": -1}}),
+        encoded({**FIGURES, "host_rss": {"7": 1 << 80}}),
         b'{"type": "' + b"y" * LONGEST_LINE + b'"}',
     ],
 )
@@ -449,7 +463,7 @@ def test_whatever_lies_in_a_folder_every_view_of_it_stands(
     ]
     for row in state.devices:
         drawn += [device_line(row, 120), *missing_lines(row, 120), *trend_lines(row, 120)]
-        drawn += [*plot_of(row, "time", 100, 20), *plot_of(row, "steps", 100, 20)]
+        drawn += draw_plots(row)
     assert all(span.text is not None for line in drawn for span in line)
 
 

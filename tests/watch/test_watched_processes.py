@@ -13,6 +13,7 @@ from tests.screens.helpers import gpu, gpu_process, sample
 from tests.watch.test_findings import GIB, MIB, figures
 from tui.allocators.agents import AgentState
 from tui.allocators.messages import (
+    CPU_BUILD,
     NO_TORCH,
     DevicesPlaced,
     Placed,
@@ -77,6 +78,37 @@ def test_rows_stand_by_rank_then_pid_then_device() -> None:
     known.apply(held(1, pid=8))
     rows = [(row.process.rank, row.process.pid, row.device) for row in known.devices(over=False)]
     assert rows == [(0, 9, ""), (1, 8, "cuda:0"), (None, 5, "")]
+
+
+def resident(at: float, **sizes: int) -> ProcessFigures:
+    return ProcessFigures(BEGAN + at, (), host_rss={pid[1:]: size for pid, size in sizes.items()})
+
+
+def test_a_run_on_the_cpu_keeps_its_program_after_the_end_without_its_workers() -> None:
+    main = process(7, reason=CPU_BUILD)
+    worker = process(8, parent=7, reason=CPU_BUILD)
+    shell = process(6, torch=None, reason=NO_TORCH)
+    known = seen(shell, main, worker)
+    for second in range(40):
+        known.apply(resident(second, p6=MIB, p7=GIB + 8 * second * MIB, p8=GIB))
+    rows = known.devices(over=False)
+    assert [row.process.pid for row in rows] == [7, 8]
+    known.apply(TorchProcesses(BEGAN + 40, ()))
+    (row,) = known.devices(over=True)
+    assert (row.process.pid, row.ended) == (7, "ended")
+    assert row.host_rss == row.host_peak == GIB + 312 * MIB
+    assert row.host_points[0].resident == GIB
+    (finding,) = row.findings
+    assert finding.text.startswith("host memory grows 480 MiB/min")
+
+
+def test_processes_without_a_gpu_are_left_out_once_another_has_used_one() -> None:
+    known = seen(process(7), process(8, parent=7))
+    known.apply(resident(1, p7=GIB, p8=GIB))
+    known.apply(held(2))
+    known.apply(TorchProcesses(BEGAN + 3, (process(7),)))
+    (row,) = known.devices(over=False)
+    assert (row.process.pid, row.device, row.host_rss) == (7, "cuda:0", GIB)
 
 
 def test_points_have_the_steps_that_were_reported_until_then() -> None:

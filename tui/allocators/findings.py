@@ -19,6 +19,7 @@ from itertools import combinations
 from statistics import median
 from typing import Literal, NamedTuple
 
+from tui.core.merged_points import MergedPoints
 from tui.core.text import numbers as fmt
 from tui.core.text.numbers import plain, significant
 from workloads.protocol.messages import TorchMemory
@@ -110,7 +111,8 @@ def still_grows(points: Sequence[tuple[float, float]]) -> bool:
     first, last = (points[0][0], points[-1][0]) if points else (0.0, 0.0)
     parts: list[list[float]] = [[] for _ in range(8)]
     for at, value in points if last > first else ():
-        parts[min(7, int(8 * (at - first) / (last - first)))].append(value)
+        # A stored file may have times that fall.
+        parts[max(0, min(7, int(8 * (at - first) / (last - first))))].append(value)
     before = parts[5] or parts[4] or parts[6]
     if not before:
         return True
@@ -180,12 +182,13 @@ class Track:
     """One device of one process over time, in bounded memory."""
 
     def __init__(self) -> None:
-        self._points: list[_Point] = []
+        self._merged = MergedPoints(MOST_POINTS, _compute_minima)
         self._retries: deque[tuple[float, int, int]] = deque()
         """Unix times with the counts of cache flushes and OOMs until then."""
-        self._step = 1
-        """Readings per point."""
-        self._left = 0
+
+    @property
+    def _points(self) -> Sequence[_Point]:
+        return self._merged.points
 
     def add(self, figures: TorchMemory, step: int | None = None) -> None:
         """Add the next reading.
@@ -202,16 +205,7 @@ class Track:
             figures.inactive_split,
             figures.reserved,
         )
-        if self._left and self._points:
-            self._points[-1] = _compute_minima(self._points[-1], point)
-            self._left -= 1
-        else:
-            self._points.append(point)
-            self._left = self._step - 1
-        if len(self._points) > MOST_POINTS:
-            pairs = zip(self._points[0::2], self._points[1::2], strict=False)
-            self._points = [_compute_minima(pair, other) for pair, other in pairs]
-            self._step, self._left = 2 * self._step, 0
+        self._merged.add(point)
         self._retries.append((figures.at, figures.alloc_retries, figures.ooms))
         while self._retries[0][0] < figures.at - WINDOW_S:
             self._retries.popleft()
@@ -252,26 +246,10 @@ class Track:
 
     def growth_finding(self) -> Finding | None:
         """Return that the allocated memory grows; ``None`` if it does not, or not for certain."""
-        points = self._grows_over() if self._duration >= SHORTEST_GROWTH_S else []
-        # The cheapest test first: most allocators do not grow.
-        if not grows_steadily(points):
+        if self._duration < SHORTEST_GROWTH_S:
             return None
-        growth_rate, lasted = growth(points), points[-1][0] - points[0][0]
-        if growth_rate is None or growth_rate.low * lasted < LEAST_GROWTH:
-            return None
-        if self.growth_per == "step":
-            rate, over, part = (
-                _format_rate(growth_rate, 1, "step"),
-                fmt.count(round(lasted), "step"),
-                "steps",
-            )
-        else:
-            rate, over, part = _format_rate(growth_rate, 60, "min"), fmt.duration(lasted), "time"
-        return Finding(
-            "growth",
-            f"allocated grows {rate} (95%), in {over}",
-            f"{FROM_OUTSIDE}: allocated_bytes, the least of each part of the {part}; Sen 1968",
-        )
+        source = f"{FROM_OUTSIDE}: allocated_bytes"
+        return find_growth(self._grows_over(), self.growth_per, "growth", "allocated", source)
 
     def _find_edge(self) -> Finding | None:
         if not self._retries:
@@ -323,6 +301,36 @@ class Track:
             "return; `expandable_segments:True` in PYTORCH_CUDA_ALLOC_CONF reduces it",
             f"{FROM_OUTSIDE}: inactive_split_bytes; PyTorch's notes on CUDA, memory management",
         )
+
+
+def find_growth(
+    points: Sequence[tuple[float, float]], per: GrowthPer, key: str, subject: str, source: str
+) -> Finding | None:
+    """Return that a quantity grows; ``None`` if it does not, or not for certain.
+
+    Args:
+        points: steps or Unix times, ascending, and bytes.
+        per: unit of the former.
+        key: key of the finding.
+        subject: name of the quantity.
+        source: source of the bytes.
+    """
+    # The cheapest test first: most quantities do not grow.
+    if not grows_steadily(points):
+        return None
+    growth_rate, lasted = growth(points), points[-1][0] - points[0][0]
+    if growth_rate is None or growth_rate.low * lasted < LEAST_GROWTH:
+        return None
+    if per == "step":
+        rate, over = _format_rate(growth_rate, 1, "step"), fmt.count(round(lasted), "step")
+    else:
+        rate, over = _format_rate(growth_rate, 60, "min"), fmt.duration(lasted)
+    part = "steps" if per == "step" else "time"
+    return Finding(
+        key,
+        f"{subject} grows {rate} (95%), in {over}",
+        f"{source}, the least of each part of the {part}; Sen 1968",
+    )
 
 
 def _format_rate(growth_rate: GrowthRate, times: float, per: str) -> str:

@@ -25,9 +25,11 @@ from tui.allocators.messages import (
     undescribed,
 )
 from tui.core.events import WatchStatus
+from tui.core.merged_points import MergedPoints
 from tui.devices.state.devices import ConsistentReading, ConsistentReadings, DeviceView
 from tui.devices.state.history import MOST_POINTS as MOST_RECENT
 from tui.devices.state.history import MemoryPoint, merge_peaks
+from tui.devices.state.resident_memory import ResidentMemory
 from tui.monitor.messages import Device, GpuProcess, Sample
 from workloads.protocol.messages import TorchMemory
 
@@ -108,15 +110,11 @@ class Allocator:
         self.track = Track()
         self.recent: deque[MemoryPoint] = deque(maxlen=MOST_RECENT)
         """Points of the last 15 minutes, oldest first."""
-        self.points: list[StepPoint] = []
-        """Points of the allocator's whole life, oldest first."""
+        self._life = MergedPoints(MOST_POINTS, _higher_step)
         self.flushes: deque[CacheFlush] = deque(maxlen=MOST_FLUSHES)
         self.peak = MemoryPoint(0.0)
         """The maximum of each figure."""
         self._readings = ConsistentReadings()
-        self._readings_per_point = 1
-        self._missing_in_point = 0
-        """The number of readings that the last of :attr:`points` can still absorb."""
         self._trend: Trend | None = None
         self._grows: tuple[float, bool] | None = None
         """Unix time of the reading at which it was found whether it grows, and the answer."""
@@ -124,6 +122,11 @@ class Allocator:
     @property
     def key(self) -> Key:
         return self.process.pid, self.process.start, self.figures.device
+
+    @property
+    def points(self) -> Sequence[StepPoint]:
+        """Points of the allocator's whole life, oldest first."""
+        return self._life.points
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -164,7 +167,7 @@ class Allocator:
         self._readings.apply_torch(figures)
         self.track.add(figures, step)
         self._add_recent(figures)
-        self._add_point(StepPoint(figures.at, step, figures.allocated, figures.reserved))
+        self._life.add(StepPoint(figures.at, step, figures.allocated, figures.reserved))
 
     def _add_recent(self, figures: TorchMemory) -> None:
         memory = self.placed.process
@@ -174,19 +177,6 @@ class Allocator:
             last = self.recent.pop()
             point = replace(merge_peaks(last, point), at=last.at)
         self.recent.append(point)
-
-    def _add_point(self, point: StepPoint) -> None:
-        if self._missing_in_point and self.points:
-            self.points[-1] = _higher_step(self.points[-1], point)
-            self._missing_in_point -= 1
-        else:
-            self.points.append(point)
-            self._missing_in_point = self._readings_per_point - 1
-        if len(self.points) > MOST_POINTS:
-            pairs = zip(self.points[0::2], self.points[1::2], strict=False)
-            odd = self.points[-1:] if len(self.points) % 2 else []
-            self.points = [*(_higher_step(pair, other) for pair, other in pairs), *odd]
-            self._readings_per_point, self._missing_in_point = 2 * self._readings_per_point, 0
 
     def place(self, placed: Placed) -> None:
         """Set the GPU; keep a known GPU if NVML no longer lists the process there."""
@@ -209,7 +199,7 @@ class Allocator:
     def copy(self) -> Allocator:
         """Return a copy that later readings do not change."""
         copied = copy.copy(self)
-        copied.recent, copied.points = self.recent.copy(), list(self.points)
+        copied.recent, copied._life = self.recent.copy(), self._life.copy()  # noqa: SLF001 (of the same class)
         copied.flushes, copied.track = self.flushes.copy(), copy.deepcopy(self.track)
         copied._readings = self._readings.copy()  # noqa: SLF001 (of the same class)
         return copied
@@ -234,8 +224,8 @@ class TorchProcessState:
         self.listed: dict[str, tuple[int | None, str]] = {}
         """NVML's memory of the process by the device's id: bytes, or the reason for their absence.
         """
-        self.host_rss: int | None = None
-        """Bytes of host memory at the last reading."""
+        self.host = ResidentMemory()
+        """Its host memory, in a watch that retains its processes."""
         self.steps: int | None = None
         """The steps in its agent's last report."""
         self.steps_of: dict[str, int] = {}
@@ -444,8 +434,8 @@ class WatchedProcesses:
                 silent.silent[device] = why
         for pid, resident in event.host_rss.items():
             holder = self._newest.get(parse_pid(pid))
-            if holder is not None:
-                holder.host_rss = resident
+            if holder is not None and self._retains:
+                holder.host.apply(event.at, resident)
 
     def _add_allocator(self, process: TorchProcessState, figures: TorchMemory) -> Allocator:
         self._allocator_count += 1

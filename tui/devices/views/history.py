@@ -16,6 +16,7 @@ from tui.core.text import numbers as text
 from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.history import MOST_POINTS, USUAL_INTERVAL_S, MemoryPoint, stale_after
 from tui.devices.state.machine import MachineState
+from tui.devices.state.resident_memory import ResidentPoint
 from tui.devices.state.watched_processes import StepPoint
 from tui.kit.braille import ACROSS, braille, filled
 from tui.kit.lines import Line, Span, TextStyle, beside, fit, left, right
@@ -231,6 +232,7 @@ _COPIED = {
     "process": "this process, bytes",
     "allocated": "allocated, bytes",
     "reserved": "reserved, bytes",
+    "resident": "host memory (RSS), bytes",
     "utilization": "util, %",
     "power": "power, W",
     "temperature": "temperature, C",
@@ -239,7 +241,7 @@ _COPIED = {
 """Headings of the figures of copied points, by their names."""
 
 
-def format_points(points: Sequence[MemoryPoint | StepPoint]) -> list[str]:
+def format_points(points: Sequence[MemoryPoint | StepPoint | ResidentPoint]) -> list[str]:
     """Return a history as lines with tabs, for a spreadsheet or a script: headings, then readings.
 
     Figures without any reading are left out; a reading that is missing is empty.

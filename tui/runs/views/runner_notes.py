@@ -33,7 +33,12 @@ def choose_not_started(*, replay: bool, readonly: bool) -> str:
 
 
 def runner_notes(
-    state: RunsState, cells: int, *, first_start: bool = False, offers_demo: bool = False, not_started: str = NOT_STARTED
+    state: RunsState,
+    cells: int,
+    *,
+    first_start: bool = False,
+    offers_demo: bool = False,
+    not_started: str = NOT_STARTED,
 ) -> list[Line]:
     """Return the lines for the top of the workloads pane; none if there is nothing to say.
 
@@ -69,7 +74,11 @@ def runner_notes(
         rows += paragraph(problem, cells, TextStyle.BAD, "  ")
     if first_start and not rows and state.catalogue and not state.book:
         without_gpu = state.machine.sample is not None and state.machine.gpu_column is None
-        keys = FIRST_START if not (without_gpu and offers_demo) else (*FIRST_START[:-1], DEMO, FIRST_START[-1])
+        keys = (
+            FIRST_START
+            if not (without_gpu and offers_demo)
+            else (*FIRST_START[:-1], DEMO, FIRST_START[-1])
+        )
         parts = [line(Span(key, TextStyle.KEY), words) for key, words in keys]
         rows += flow(parts, cells, gap=", ")[:1]
     if not state.catalogue and not rows:

@@ -17,6 +17,7 @@ from typing import Any
 from tui.allocators.findings import NO_GROWTH, Track
 from tui.allocators.messages import Placed, Seen
 from tui.core.events import EventBus
+from tui.core.text import numbers as text
 from tui.devices.session.device_session import DeviceSession
 from tui.devices.state.machine import MachineState
 from tui.devices.state.watched_processes import TorchProcessState
@@ -227,7 +228,7 @@ def _row(process: TorchProcessState) -> WatchedProcessRow:
         placed,
         process.listed,
         never_read,
-        process.host_rss,
+        process.host.resident,
     )
 
 
@@ -291,6 +292,11 @@ async def format_text(outcome: RunOutcome) -> list[str]:
         for pid, device, track in outcome.tracks
         for finding in track.findings(ended=True)
     ]
+    lines += [
+        f"{process.description.pid}: {grows.text} ({grows.source})"
+        for process in outcome.processes.seen.values()
+        if (grows := process.host.trend(ended=True).finding) is not None
+    ]
     for number, finding in enumerate(explained[:MOST_VERDICTS]):
         # The explanation of the first one goes above everything else.
         lines += ["", *([finding.explanation.line, ""] if number else [])]
@@ -301,7 +307,21 @@ async def format_text(outcome: RunOutcome) -> list[str]:
         lines.append(f"{finding.log.pid}: {finding.explanation.line}{where}")
     if not logs:
         lines.append("none of its Python processes used a GPU: there is no GPU memory to explain")
+        lines += _host_peak_lines(outcome.processes)
     return lines
+
+
+def _host_peak_lines(processes: RunProcesses) -> list[str]:
+    """Return the highest host memory of any process; none without a reading."""
+    peaks = [
+        (process.host.peak, process.description.pid)
+        for process in processes.seen.values()
+        if process.host.peak is not None
+    ]
+    if not peaks:
+        return []
+    peak, pid = max(peaks)
+    return [f"process {pid} used up to {text.size(peak)} of host memory (RSS)"]
 
 
 async def format_markdown(outcome: RunOutcome) -> list[str]:

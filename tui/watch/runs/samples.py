@@ -67,7 +67,7 @@ class SamplesFile:
     def store(self, event: Seen) -> None:
         """Write an event, if it is this program's turn and the last one is old enough."""
         kind = type(event)
-        if isinstance(event, ProcessFigures) and not event.devices:
+        if isinstance(event, ProcessFigures) and not (event.devices or event.host_rss):
             return
         self._newest[kind] = event
         spacing = (event.at - self._run.began) / SPARSER
@@ -203,6 +203,7 @@ def parse_seen(line: bytes) -> Seen:
         raise UntrustedError(str(error)[:200]) from error
     check_time(event.at)
     if isinstance(event, ProcessFigures):
+        _check_counts(event.host_rss.values())
         for figures in event.devices:
             check_time(figures.at)
             _check_counts(

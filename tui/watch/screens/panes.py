@@ -35,24 +35,29 @@ from tui.watch.session.stored_ooms import StoredOoms
 from tui.watch.state.explained import newest_oom
 from tui.watch.state.processes import NOT_LISTED
 from tui.watch.state.run import WatchedDevice, WatchedRun
-from tui.watch.views.processes import (
+from tui.watch.views.memory_plot import (
     AROUND_PLOT,
     LEAST_PLOT,
     LEGIBLE_PLOT,
     Over,
     choose_axis,
+    host_plot,
+    plot_of,
+    plots_host_memory,
+)
+from tui.watch.views.processes import (
     column_names,
     device_line,
     heading,
+    is_on_cpu,
     key_of,
     missing_lines,
-    plot_of,
 )
 from tui.watch.views.run import (
     banner_lines,
     format_run_title,
-    has_figures,
-    idle_lines,
+    has_memory,
+    host_lines,
     trend_lines,
 )
 from tui.watch.views.stored_runs import (
@@ -209,7 +214,9 @@ class WatchedDeviceList(KeyedList):
 
     def row_lines(self, cells: int) -> Sequence[Line]:
         """Return the lines with their figures."""
-        return [device_line(row, cells) for row in self._devices()]
+        devices = self._devices()
+        on_cpu = is_on_cpu(devices)
+        return [device_line(row, cells, on_cpu=on_cpu) for row in devices]
 
 
 class RunPane(Pane):
@@ -217,10 +224,10 @@ class RunPane(Pane):
 
     HELP = (
         "One row for each device of each process. allocated to retries (cache flushes): torch's"
-        " allocator, read from outside. process: NVML's figure. step, steps/s: of all "
-        "optimizers, counted by the agent in the process; M and H need the agent, too. Below "
-        "the table: why a figure is missing, and what helps. Above it: OOMs, with the numbers "
-        "that torch passed to its OOM observer."
+        " allocator, read from outside. process: NVML's figure. host memory: resident (RSS). step, "
+        "steps/s: of all optimizers, counted by the agent in the process; M and H need the agent, "
+        "too. Below the table: why a figure is missing, and what helps. Above it: OOMs, with the "
+        "numbers that torch passed to its OOM observer."
     )
 
     def __init__(self, read: ReadState, clock: Callable[[], float]) -> None:
@@ -228,7 +235,7 @@ class RunPane(Pane):
         self._read = read
         self._clock = clock
         self.table = WatchedDeviceList(read)
-        self._heading = LineBar(heading)
+        self._heading = LineBar(self._heading_line)
         self._banner = LinesView(self._banner_lines)
         self._missing = LinesView(self._why_missing)
         self._banner.can_focus = self._missing.can_focus = False
@@ -245,6 +252,10 @@ class RunPane(Pane):
         if oom is not None:
             self.table.attach(key_of(oom.row))
 
+    def _heading_line(self, cells: int) -> Line:
+        state = self._read()
+        return heading(cells, on_cpu=state is not None and is_on_cpu(state.devices))
+
     def _banner_lines(self, cells: int) -> list[Line]:
         state = self._read()
         if state is None:
@@ -257,7 +268,8 @@ class RunPane(Pane):
             return []
         oom = newest_oom(state.devices)
         has_banner = oom is not None and oom.row.process.pid == row.process.pid
-        return missing_lines(row, cells, has_banner=has_banner)
+        on_cpu = is_on_cpu(state.devices)
+        return missing_lines(row, cells, has_banner=has_banner, on_cpu=on_cpu)
 
     def state_changed(self) -> None:
         """Redraw the pane; the table gets the rows that it needs, up to its share."""
@@ -367,7 +379,7 @@ class WatchedMemoryPane(Pane):
         self._replayed = False
         self._rehearsal: RehearsalNote | None = None
         self._is_idle = False
-        """No process of the run has used CUDA."""
+        """No process of the run has memory to show."""
         self._view = DeviceView("")
         self._gauge: Gauge | None = None
         self._bar = LineBar(lambda cells: bar_line(self._gauge, cells) if self._gauge else ())
@@ -415,7 +427,7 @@ class WatchedMemoryPane(Pane):
         self._frozen_at = state.frozen_at
         self._replayed = state.replayed
         self._rehearsal = state.rehearsal
-        self._is_idle = not has_figures(state)
+        self._is_idle = not has_memory(state)
         self.set_class(self._is_idle, "-idle")
         self.state_changed()
 
@@ -457,7 +469,8 @@ class WatchedMemoryPane(Pane):
         findings = self._finding_lines(cells)
         finding_rows = min(MOST_FINDINGS, len(findings))
         least, legible = AROUND_PLOT + LEAST_PLOT, AROUND_PLOT + LEGIBLE_PLOT
-        has_plot = self.row is not None and bool(self.row.points)
+        plots_host = self.row is not None and plots_host_memory(self.row)
+        has_plot = plots_host or (self.row is not None and bool(self.row.points))
         # The present memory of the device says nothing about a process that has ended.
         alone = has_plot and self._is_over() and height - finding_rows >= least
         shown = None if alone else self._gauge
@@ -479,7 +492,7 @@ class WatchedMemoryPane(Pane):
         # If the plot stands above it, the account keeps some rows, unless the plot needs them: i
         # explains all figures.
         above = left - max(LEAST_ACCOUNT, left // 3)
-        alone = alone or (fits and not wide and above < legible)
+        alone = alone or plots_host or (fits and not wide and above < legible)
         self.body.display = not alone
         self._plot.display = fits
         if fits:
@@ -505,17 +518,24 @@ class WatchedMemoryPane(Pane):
         return memory_title(gauge, self._view, cells, whose)
 
     def _finding_lines(self, cells: int) -> list[Line]:
-        if self.row is not None and self._is_idle:
-            return idle_lines(self.row, cells)
+        if self.row is not None and (self._is_idle or plots_host_memory(self.row)):
+            return host_lines(self.row, cells)
         if self.row is None or self.row.figures is None:
             return []
         return trend_lines(self.row, cells)
 
     def _plot_lines(self, cells: int, rows: int) -> list[Line]:
-        return plot_of(self.row, self.over, cells, rows) if self.row is not None else []
+        if self.row is None:
+            return []
+        if plots_host_memory(self.row):
+            return host_plot(self.row, cells, rows)
+        return plot_of(self.row, self.over, cells, rows)
 
     def _plot_points(self) -> list[str]:
-        return ["", *format_points(self.row.points)] if self.row is not None else []
+        if self.row is None:
+            return []
+        points = self.row.host_points if plots_host_memory(self.row) else self.row.points
+        return ["", *format_points(points)]
 
     def _account(self, cells: int) -> list[Line]:
         if self.row is None or self._gauge is None:

@@ -24,6 +24,7 @@ from tui.devices.screens.device_list import DeviceProgram
 from tui.kit.command_screen import CommandScreen, bindings_of_screen
 from tui.kit.commands.command import Situation
 from tui.kit.dialogs import EndScreen
+from tui.kit.frames import FRAMED_ROWS
 from tui.kit.pane import FooterBar, LineBar
 from tui.watch.commands import WATCH_COMMANDS
 from tui.watch.runs.run_summary import format_command
@@ -52,6 +53,7 @@ from tui.watch.views.run import (
     describe_missing_snapshot,
     describe_running_run,
     has_figures,
+    has_memory,
     has_snapshots,
     is_on,
     snapshots_of,
@@ -291,8 +293,10 @@ class WatchTab(CommandScreen):
 
     def _arrange(self, state: WatchedRun) -> None:
         """Show the memory, the output, or both; the output if there is no memory to show."""
-        idle = not has_figures(state)
-        below = idle or self.app.size.height >= TALL_ROWS
+        idle = not has_memory(state)
+        # Without a GPU's figures, the output is as much of an answer as the host memory.
+        rows = TALL_ROWS if has_figures(state) else FRAMED_ROWS
+        below = idle or self.app.size.height >= rows
         only_output = self._is_output_chosen or not state.devices
         shown = (not only_output, only_output or below)
         if shown != (self.memory.display, self.output.display):

@@ -152,15 +152,21 @@ class RunProcesses(WatchedProcesses):
                 programs.setdefault(id(writer), []).append(log)
         joined_logs = {number: joined(program) for number, program in programs.items()}
         devices: list[WatchedDevice] = []
+        ended: list[TorchProcessState] = []
+        """Ended processes that have used no GPU."""
         for process in self.seen.values():
             own = joined_logs.get(id(process))
             gone = over or process.gone or process is not self._newest.get(process.description.pid)
             if gone and not process.devices and own is None:
-                continue  # an ended process without a GPU, such as a loader's worker or a shell
+                ended.append(process)  # such as a loader's worker, or a shell
+                continue
             devices += self._devices_of(process, own, gone)
         for log in self.logs:
             if self._find_writer(log) is None:
                 devices += self._devices_of(_make_unseen(log), log, over or log.ended)
+        if not devices:
+            for process in _select_programs(ended):
+                devices += self._devices_of(process, None, gone=True)
         # If no process qualifies, show the shell or the launcher that the user started.
         of_use = [device for device in devices if device.process.reason != NO_TORCH]
         return tuple(sorted(of_use or devices, key=_sort_key))
@@ -184,6 +190,7 @@ class RunProcesses(WatchedProcesses):
         steps = process.steps
         if log is not None and log.steps is not None:
             steps = max(log.steps, steps or 0)
+        host = process.host.trend(ended=gone)
         devices = []
         for name in names:
             seen = process.devices.get(name)
@@ -212,10 +219,13 @@ class RunProcesses(WatchedProcesses):
                     why_no_growth="" if trend.growth else NO_GROWTH if seen else description.reason,
                     ended=ended,
                     at_oom=_oom_that_ended(log, name) if ended else None,
-                    findings=trend.findings,
+                    findings=(*trend.findings, *([host.finding] if host.finding else [])),
                     holders=holders_of(seen.neighbours) if seen else (),
                     full_gpu=full_gpu(self.gpus.values()),
-                    host_rss=process.host_rss,
+                    host_rss=process.host.resident,
+                    host_points=tuple(process.host.points),
+                    host_peak=process.host.peak,
+                    host_growth=host.growth,
                     allocator=seen,
                 )
             )
@@ -246,6 +256,16 @@ class RunProcesses(WatchedProcesses):
 def _sort_key(row: WatchedDevice) -> tuple[bool, int, int, str]:
     rank = row.process.rank
     return rank is None, rank or 0, row.process.pid, row.device
+
+
+def _select_programs(ended: Sequence[TorchProcessState]) -> list[TorchProcessState]:
+    """Return the ended processes that have loaded torch, without the workers of others."""
+    programs = {
+        process.description.pid: process
+        for process in ended
+        if process.description.torch is not None and process.host.points
+    }
+    return [process for process in programs.values() if process.description.parent not in programs]
 
 
 def _describe_end(log: ProcessLog | None, gone: bool) -> str:

@@ -10,6 +10,7 @@ from typing import Literal
 from tui.allocators.agents import AgentState
 from tui.allocators.findings import Finding, GrowthRate
 from tui.allocators.messages import Placed, TorchProcess
+from tui.devices.state.resident_memory import ResidentPoint
 from tui.devices.state.watched_processes import Allocator, StepPoint
 from tui.snapshots.explain.evidence import Holder
 from tui.watch.runs.ooms import Oom
@@ -107,6 +108,12 @@ class WatchedDevice:
     """The machine's only GPU without room, for a process that NVML lists on no GPU."""
     host_rss: int | None = None
     """The process's resident bytes of host memory; ``None`` without a reading."""
+    host_points: tuple[ResidentPoint, ...] = ()
+    """Its host memory since its first reading, oldest first."""
+    host_peak: int | None = None
+    """Its most resident bytes at any reading; ``None`` without a reading."""
+    host_growth: GrowthRate | None = None
+    """Growth of its host memory, in bytes per second; ``None`` after too short a time."""
     allocator: Allocator | None = field(default=None, compare=False)
     """Its allocator over time, which later readings change; ``None`` without a reading. It is left
     out of comparisons, since its newest figures are in the fields above."""

@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import functools
-import itertools
-import math
-import statistics
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
-from typing import Literal
+from collections.abc import Callable, Sequence
 
 from tui.allocators.messages import CPU_BUILD
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.core.text.glyphs import clean
 from tui.core.text.numbers import plain, significant
-from tui.devices.state.watched_processes import StepPoint
 from tui.kit.lines import Line, Span, TextStyle, cell_len, paragraph
-from tui.kit.plot import LEAST_CELLS, Axis, Curve, Event, Level, Plot, plot_lines
-from tui.kit.scale import Scale, below, scale_for
 from tui.kit.table import REST, Column, Layout, fit_columns, heading_line, row_line
 from tui.watch.runs.ooms import Oom
-from tui.watch.state.run import Mark, WatchedDevice
+from tui.watch.state.run import WatchedDevice
 from workloads.protocol.messages import TorchMemory
 
 RATE_DIGITS = 0.005
@@ -138,9 +130,36 @@ COLUMNS: tuple[Column[WatchedDevice], ...] = (
 """All columns from the left; add a column here to show another figure."""
 
 
-@functools.lru_cache(maxsize=4)
-def _columns(cells: int) -> Layout[WatchedDevice]:
-    return fit_columns(COLUMNS, cells)
+def _host_cell(render: _FormatRow) -> Callable[[WatchedDevice], Span]:
+    """Return a cell of host memory, dim for an ended row."""
+
+    def cell(row: WatchedDevice) -> Span:
+        return Span(render(row), TextStyle.QUIET if row.ended else TextStyle.PLAIN)
+
+    return cell
+
+
+CPU_COLUMNS: tuple[Column[WatchedDevice], ...] = (
+    Column("rank", 4, _host_cell(_rank), gap=1),
+    Column("pid", 7, _host_cell(lambda row: str(row.process.pid)), gap=1),
+    Column("device", 7, _host_cell(_device), "left", gap=1),
+    Column("host memory", 11, _host_cell(lambda row: text.size(row.host_rss)), gap=1),
+    Column(
+        "peak", 9, _host_cell(lambda row: text.size(row.host_peak)), gap=1, drop_order=0, leaves=9
+    ),
+    Column("state", 1, _state, "left", grows=(REST,)),
+)
+"""The columns of a run on the CPU, which has none of the other figures."""
+
+
+def is_on_cpu(devices: Sequence[WatchedDevice]) -> bool:
+    """Return whether the torch of all processes is built for the CPU."""
+    return bool(devices) and all(row.process.reason == CPU_BUILD for row in devices)
+
+
+@functools.lru_cache(maxsize=8)
+def _columns(cells: int, *, on_cpu: bool = False) -> Layout[WatchedDevice]:
+    return fit_columns(CPU_COLUMNS if on_cpu else COLUMNS, cells)
 
 
 def column_names(cells: int) -> frozenset[str]:
@@ -153,14 +172,14 @@ def key_of(row: WatchedDevice) -> str:
     return f"{row.process.pid} {row.process.start} {row.device}"
 
 
-def heading(cells: int) -> Line:
+def heading(cells: int, *, on_cpu: bool = False) -> Line:
     """Return the column names."""
-    return heading_line(_columns(cells))
+    return heading_line(_columns(cells, on_cpu=on_cpu))
 
 
-def device_line(row: WatchedDevice, cells: int) -> Line:
+def device_line(row: WatchedDevice, cells: int, *, on_cpu: bool = False) -> Line:
     """Return the line of one device of a process."""
-    return row_line(_columns(cells), row)
+    return row_line(_columns(cells, on_cpu=on_cpu), row)
 
 
 def ended_by_oom(row: WatchedDevice) -> bool:
@@ -177,7 +196,8 @@ def describe_state(row: WatchedDevice) -> tuple[str, TextStyle]:
     if row.ended:
         parts.append(clean(row.ended))
     elif row.agent is None:
-        parts.append("no agent")
+        # No agent ever starts on the CPU: its absence needs no word.
+        parts += ["no agent"] if row.process.reason != CPU_BUILD else []
     elif row.agent.recording:
         parts.append("records")
     if row.stalled_s is not None:
@@ -199,14 +219,25 @@ def shows_whole_state(row: WatchedDevice, cells: int) -> bool:
     return cell_len(describe_state(row)[0]) <= _columns(cells)[-1].width
 
 
-def missing_lines(row: WatchedDevice, cells: int, *, has_banner: bool = False) -> list[Line]:
+ON_CPU = (
+    "This torch is built for the CPU: it has no GPU allocator, and no agent counts its steps. To "
+    "use a GPU, install a CUDA build of torch."
+)
+
+
+def missing_lines(
+    row: WatchedDevice, cells: int, *, has_banner: bool = False, on_cpu: bool = False
+) -> list[Line]:
     """Return paragraphs on the end of a row's process and on missing figures, with advice.
 
     Args:
         row: the device.
         cells: width of a line.
         has_banner: the lines above the table tell how the process ended.
+        on_cpu: the run has a row of the CPU's columns.
     """
+    if on_cpu:
+        return paragraph(ON_CPU, cells, TextStyle.QUIET, indent="  ")
     reasons: dict[str, list[str]] = {}
 
     def missing(name: str, why: str) -> None:
@@ -232,175 +263,3 @@ def missing_lines(row: WatchedDevice, cells: int, *, has_banner: bool = False) -
         words = f"{', '.join(names)} {text.NA}: {why}"
         lines += paragraph(words, cells, TextStyle.QUIET, indent="  ")
     return lines
-
-
-# ---- the memory of one process -------------------------------------------------------------------
-
-Over = Literal["time", "steps"]
-AROUND_PLOT = 4
-"""Rows of a plot outside its edges: its name and legend, marks, the lower edge."""
-LEAST_PLOT = 4
-"""The fewest rows between the edges; with fewer, no plot is drawn."""
-LEGIBLE_PLOT = 9
-"""Rows between the edges that a plot gets before what repeats other lines or is explained on a key.
-"""
-_FEW_TICKS_BELOW = 12
-_TWO_TICKS_BELOW = 5
-"""Rows between the edges below which only zero, the middle and the top have a number, or only zero
-and the top."""
-MARK_NAMES = {"OOM": "OOM", "snapshot": "snapshot", "cache flush": "flush"}
-MOST_OF_A_KIND = 10
-"""Marks of a kind within this fraction of the axis (one over the number) merge, since lines for a
-thousand cache flushes would hide the curves."""
-PARTS = 10
-"""The fewest steps in which the end of the axis moves."""
-_TIMES = ((7200.0, 3600.0, "h"), (180.0, 60.0, "min"), (0.0, 1.0, "s"))
-"""Units of a time axis: the duration in seconds from which a unit applies, its size, its name."""
-
-
-LEAST_STEPS = 10
-"""The fewest steps of which a plot shows more than the same points over time."""
-
-
-def choose_axis(row: WatchedDevice) -> Over:
-    """Return steps if the process ran out of memory at a step: its conclusion counts them."""
-    if row.last_oom is None:
-        return "time"
-    steps = {point.step for point in row.points if point.step is not None}
-    return "steps" if len(steps) >= LEAST_STEPS else "time"
-
-
-def plot_of(row: WatchedDevice, over: Over, cells: int, rows: int) -> list[Line]:
-    """Return the plot in at most ``rows`` rows, or the reason for a missing plot.
-
-    Args:
-        row: the device.
-        over: the quantity along the lower edge.
-        cells: width of a line.
-        rows: the available rows.
-    """
-    height = rows - AROUND_PLOT
-    if cells < LEAST_CELLS or height < LEAST_PLOT:
-        return []
-    if over == "steps":
-        placed = [(point, point.step) for point in row.points if point.step is not None]
-        if len({step for _, step in placed}) < 2:
-            why = row.why_no_agent or "fewer than two steps were seen"
-            words = f"No plot over steps: {why}. A plots over time."
-            return paragraph(words, cells, TextStyle.QUIET)
-        points = [(float(step), point) for point, step in placed]
-        marks = [(float(mark.step), mark) for mark in row.marks if mark.step is not None]
-        axis = Axis("steps", "", _scale(points, marks))
-    else:
-        if len({point.at for point in row.points}) < 2:
-            return paragraph("No plot: it needs two readings.", cells, TextStyle.QUIET)
-        began, span = row.points[0].at, row.points[-1].at - row.points[0].at
-        _, factor, unit = next(scale for scale in _TIMES if span >= scale[0])
-        points = [((point.at - began) / factor, point) for point in row.points]
-        marks = [((mark.at - began) / factor, mark) for mark in row.marks]
-        axis = Axis("time", unit, _scale(points, marks))
-    gaps = find_gaps([point.at for point in row.points])
-    limit = row.last_oom.limit if row.last_oom is not None else None
-    plot = _plot(axis, points, marks, gaps, limit, height)
-    # With too little room, the limit goes first, then the names of the marks, then their signs.
-    unnamed = tuple(replace(event, name="") for event in plot.events)
-    without = replace(plot, levels=())
-    for drawn in (plot, without, replace(without, events=unnamed), replace(without, events=())):
-        spare = rows - len(plot_lines(drawn, cells, height))
-        if height + spare >= LEAST_PLOT:
-            return plot_lines(drawn, cells, height + spare)
-    return []
-
-
-def _scale(points: Sequence[tuple[float, StepPoint]], marks: Sequence[tuple[float, Mark]]) -> Scale:
-    places = [place for place, _ in points]
-    places += [place for place, _ in marks]
-    low, high = min(places), max(places)
-    if high > low:
-        # The axis ends a little later, so that the plot does not move until its end is reached.
-        part = below((high - low) / PARTS)
-        high = low + part * math.ceil((high - low) / part)
-    return Scale(low, high)
-
-
-def _plot(
-    axis: Axis,
-    points: Sequence[tuple[float, StepPoint]],
-    marks: Sequence[tuple[float, Mark]],
-    gaps: Collection[float],
-    limit: int | None,
-    height: int,
-) -> Plot:
-    """Return the plot; its curves break before the points at the Unix times of ``gaps``.
-
-    Args:
-        axis: the lower edge.
-        points: the readings, by their places.
-        marks: the events, by their places.
-        gaps: Unix times of the points before which nothing was read.
-        limit: bytes that an OOM reports as the device's, or as torch's share; ``None`` without one.
-        height: rows between the edges.
-    """
-    values = [float(point.reserved) for _, point in points]
-    values += [float(point.allocated) for _, point in points]
-    levels = (Level("limit", float(limit)),) if limit else ()
-    values += [level.value for level in levels]
-    upright = scale_for([0.0, *values], "byte")
-    if height < _FEW_TICKS_BELOW:
-        middle = () if height < _TWO_TICKS_BELOW else (upright.high / 2,)
-        upright = replace(upright, places=(0.0, *middle, upright.high))
-    reserved: list[tuple[float, float | None]] = []
-    allocated: list[tuple[float, float | None]] = []
-    for at, point in points:
-        if point.at in gaps:
-            reserved.append((at, None))
-            allocated.append((at, None))
-        reserved.append((at, float(point.reserved)))
-        allocated.append((at, float(point.allocated)))
-    curves = (
-        Curve("cached", tuple(reserved), "", TextStyle.CACHED, filled=True, faint=True),
-        Curve("allocated", tuple(allocated), "", TextStyle.ALLOCATED, filled=True),
-    )
-    note = NOT_READ if gaps else ""
-    events = _events(axis.scale, marks)
-    return Plot(axis, Axis("", "byte", upright), curves, levels, events, note=note)
-
-
-NOT_READ = "gap: nothing was read"
-"""Why a curve breaks: the screen was closed, or the process did not answer."""
-GAP, GAP_S = 8.0, 5.0
-"""Two points are apart if they lie this many times the usual distance apart, and this many seconds.
-A process is read several times a second, and neighbors merge into points of equal duration."""
-
-
-def find_gaps(times: Sequence[float]) -> frozenset[float]:
-    """Return the times of the points before which nothing was read for a while.
-
-    Args:
-        times: Unix times, oldest first.
-    """
-    apart = [after - before for before, after in itertools.pairwise(times)]
-    if len(apart) < 2:
-        return frozenset()
-    longest = max(GAP_S, GAP * statistics.median(apart))
-    return frozenset(at for at, since in zip(times[1:], apart, strict=True) if since > longest)
-
-
-def _events(scale: Scale, marks: Sequence[tuple[float, Mark]]) -> tuple[Event, ...]:
-    """Merge close marks of a kind into one with their count, at the newest of them."""
-    near = 1 / MOST_OF_A_KIND
-    events: list[Event] = []
-    for kind, name in MARK_NAMES.items():
-        style = TextStyle.BAD if kind == "OOM" else TextStyle.NOTE
-        places = sorted((place for place, mark in marks if mark.kind == kind), reverse=True)
-        groups: list[list[float]] = []
-        for place in places:
-            if groups and scale.share(groups[-1][0]) - scale.share(place) < near:
-                groups[-1].append(place)
-            else:
-                groups.append([place])
-        events += [
-            Event(name if len(group) == 1 else f"{name} x{len(group)}", group[0], style)
-            for group in groups
-        ]
-    return tuple(sorted(events, key=lambda event: event.place))

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tui.allocators.findings import GrowthRate
+from tui.allocators.findings import NO_GROWTH, GrowthRate
+from tui.allocators.messages import CPU_BUILD
 from tui.core.text import numbers as text
 from tui.core.text.commands import shorten_command
 from tui.core.text.glyphs import clean
@@ -21,6 +22,7 @@ from tui.watch.runs.run_summary import describe_run_end, format_command
 from tui.watch.runs.runs import StartedRun
 from tui.watch.state.explained import ProcessOom, explain_row, newest_oom
 from tui.watch.state.run import WatchedDevice, WatchedRun
+from tui.watch.views.memory_plot import plots_host_memory
 from tui.watch.views.processes import ended_by_oom, shows_whole_state
 
 NO_CUDA_YET = (
@@ -189,24 +191,29 @@ def _no_process(state: WatchedRun) -> str:
 
 
 def has_figures(state: WatchedRun) -> bool:
-    """Return whether there is memory to show: figures, a plot or an OOM of any process."""
+    """Return whether an allocator has figures, a plot or an OOM to show."""
     return any(row.figures or row.points or row.at_oom for row in state.devices)
 
 
-def idle_lines(row: WatchedDevice, cells: int) -> list[Line]:
-    """Return the lines in place of the figures of a run that has not used CUDA.
+def has_memory(state: WatchedRun) -> bool:
+    """Return whether there is memory to show, of an allocator or of the host."""
+    return has_figures(state) or any(map(plots_host_memory, state.devices))
+
+
+def host_lines(row: WatchedDevice, cells: int) -> list[Line]:
+    """Return the lines about the host memory of a process that has used no CUDA.
 
     Args:
         row: the process under the cursor.
         cells: width of a line.
     """
-    if row.ended:
-        return paragraph("It used no CUDA while it was watched.", cells, TextStyle.QUIET)
-    used = f"Process {row.process.pid} uses {text.size(row.host_rss)} of host memory (RSS)."
-    return [
-        *(paragraph(used, cells) if row.host_rss is not None else []),
-        *paragraph(NO_CUDA_YET, cells, TextStyle.QUIET),
-    ]
+    lines = finding_lines(row.findings, cells)
+    if not lines and plots_host_memory(row):
+        lines += paragraph(format_host_growth(row), cells, TextStyle.PLAIN, indent="  ")
+    if row.process.reason == CPU_BUILD:
+        return lines
+    words = "It used no CUDA while it was watched." if row.ended else NO_CUDA_YET
+    return lines + paragraph(words, cells, TextStyle.QUIET)
 
 
 # ---- growth ----
@@ -214,19 +221,28 @@ def idle_lines(row: WatchedDevice, cells: int) -> list[Line]:
 
 def format_growth(row: WatchedDevice) -> str:
     """Return the growth of allocated memory with its interval, or the reason it is unknown."""
-    growth = row.growth
+    why = row.why_no_growth or "not known yet"
+    return _describe_growth("allocated", row.growth, row.growth_per, why)
+
+
+def format_host_growth(row: WatchedDevice) -> str:
+    """Return the growth of host memory with its interval, or the reason it is unknown."""
+    return _describe_growth("host memory", row.host_growth, "s", NO_GROWTH)
+
+
+def _describe_growth(subject: str, growth: GrowthRate | None, per: str, why: str) -> str:
     if growth is None:
-        return f"growth of allocated {text.NA}: {row.why_no_growth or 'not known yet'}"
+        return f"growth of {subject} {text.NA}: {why}"
     if growth.low > 0 and not growth.steady:
-        return f"allocated grew, but not steadily: {_format_rates(growth, row.growth_per)}"
+        return f"{subject} grew, but not steadily: {_format_rates(growth, per)}"
     if growth.low > 0:
-        return f"allocated grows by {_format_rates(growth, row.growth_per)}"
+        return f"{subject} grows by {_format_rates(growth, per)}"
     if growth.high < 0:
         falls = GrowthRate(-growth.rate, -growth.high, -growth.low)
-        return f"allocated falls by {_format_rates(falls, row.growth_per)}"
+        return f"{subject} falls by {_format_rates(falls, per)}"
     if growth.low == growth.high == 0:
-        return f"allocated does not grow: {_format_rates(growth, row.growth_per)}"
-    return f"allocated may grow, fall or stay: {_format_rates(growth, row.growth_per)}"
+        return f"{subject} does not grow: {_format_rates(growth, per)}"
+    return f"{subject} may grow, fall or stay: {_format_rates(growth, per)}"
 
 
 def _format_rates(growth: GrowthRate, per: str) -> str:

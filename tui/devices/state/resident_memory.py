@@ -1,0 +1,89 @@
+"""The host memory of one process over time, read from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tui.allocators.findings import SHORTEST_GROWTH_S, Finding, GrowthRate, find_growth, growth
+from tui.core.merged_points import MergedPoints
+
+MOST_POINTS = 1200
+"""The most points of a process's whole life; beyond, neighbors merge into their maximum."""
+TREND_S = 1.0
+"""Seconds between two computations of the trend, which take about a millisecond."""
+SOURCE = "/proc/PID/statm: resident bytes"
+
+
+@dataclass(frozen=True, slots=True)
+class ResidentPoint:
+    """Host memory of a process at one moment."""
+
+    at: float
+    """Unix time."""
+    resident: int
+    """Resident bytes (RSS), including shared pages."""
+
+
+class ResidentTrend(NamedTuple):
+    """Growth of a process's host memory over its life."""
+
+    at: float
+    """Unix time of the newest reading."""
+    growth: GrowthRate | None
+    """Growth in bytes per second; ``None`` after too short a time."""
+    finding: Finding | None
+    """That it grows; ``None`` if it does not, or not for certain."""
+
+
+class ResidentMemory:
+    """The resident host memory of one process since its first reading."""
+
+    def __init__(self) -> None:
+        self._life = MergedPoints(MOST_POINTS, _higher)
+        self.resident: int | None = None
+        """Resident bytes at the last reading; ``None`` before it."""
+        self._trend: ResidentTrend | None = None
+
+    @property
+    def points(self) -> Sequence[ResidentPoint]:
+        """Points of the process's whole life, oldest first."""
+        return self._life.points
+
+    @property
+    def peak(self) -> int | None:
+        """The most resident bytes at any reading; ``None`` before the first."""
+        return max((point.resident for point in self.points), default=None)
+
+    def apply(self, at: float, resident: int) -> None:
+        """Apply the next reading.
+
+        Args:
+            at: Unix time.
+            resident: resident bytes.
+        """
+        self.resident = resident
+        self._life.add(ResidentPoint(at, resident))
+
+    def trend(self, *, ended: bool) -> ResidentTrend:
+        """Return the trend, at most :data:`TREND_S` old; recompute it after the process has ended.
+
+        Args:
+            ended: the process has ended.
+        """
+        newest = self.points[-1].at if self.points else 0.0
+        if self._trend is None or ended or newest - self._trend.at >= TREND_S:
+            self._trend = self._compute_trend(newest)
+        return self._trend
+
+    def _compute_trend(self, newest: float) -> ResidentTrend:
+        points = [(point.at, float(point.resident)) for point in self.points]
+        if not points or newest - points[0][0] < SHORTEST_GROWTH_S:
+            return ResidentTrend(newest, None, None)
+        finding = find_growth(points, "s", "host growth", "host memory", SOURCE)
+        return ResidentTrend(newest, growth(points), finding)
+
+
+def _higher(first: ResidentPoint, other: ResidentPoint) -> ResidentPoint:
+    return max(first, other, key=lambda point: point.resident)
