@@ -14,7 +14,7 @@ from tests.results.samples import BEGAN, timing
 from tests.screens.helpers import gpu, make_store, sample, uuid
 from tui.core.events import LogLine
 from tui.recordings.lines import AnyEvent
-from tui.results.store.database import Database
+from tui.results.store.database import Database, describe_outcome
 from tui.results.store.recorder import ResultRecorder
 from tui.results.store.records import StoredResult
 from tui.runs.session.runner_session import RunnerSession
@@ -177,6 +177,13 @@ async def test_a_comparison_is_kept_once_it_is_done(tmp_path: Path) -> None:
     )
     assert [one.record.comparison for one in found] == [comparison]
     assert found[0].record.at == BEGAN + 4
+    assert describe_outcome(found[0].record) == "cudnn.benchmark: 2.0x faster"
+    switched_off = replace(comparison, arms=comparison.arms[::-1], ratio=0.5, verdict="slower")
+    record = replace(
+        found[0].record,
+        comparison=replace(switched_off, ci95=(0.48, 0.52), pair_ratios=(0.48, 0.5, 0.52)),
+    )
+    assert describe_outcome(record) == "cudnn.benchmark off: 2.00x slower"
 
 
 async def test_a_store_that_cannot_be_used_is_one_line_and_costs_no_run(tmp_path: Path) -> None:

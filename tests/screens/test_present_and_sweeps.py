@@ -176,7 +176,9 @@ async def test_the_editor_takes_a_sweep_and_runs_it() -> None:
         assert "is no range" in app.text or "is not allowed" in app.text
         await app.press("f5")
         assert "is no range" not in app.text
-        await app.press("home", "ctrl+k", *"64,128", "tab", "space", "right", "space", "enter")
+        await app.press("home", "ctrl+k", *"64,128", "tab", "space", "right", "space")
+        assert "enter measures these 4 points now" in app.text
+        await app.press("enter")
         (asked,) = [item for item in app.asked if item[0] == "set_sweep"]
         sweep = asked[2]
         assert isinstance(sweep, Sweep)

@@ -11,6 +11,7 @@ from workloads.protocol.flag_words import (
     acts_on,
     compares,
     format_setting,
+    format_switched,
     parse_setting,
 )
 from workloads.protocol.results import Convolutions
@@ -34,6 +35,13 @@ def test_a_precision_has_the_words_of_torch_and_another_switch_has_not() -> None
     onednn = "mkldnn.matmul.fp32_precision"
     assert [format_setting(onednn, value) for value in (False, True)] == ["ieee", "bf16"]
     assert parse_setting(onednn, "tf32") is None
+
+
+def test_a_verdict_names_the_setting_that_is_not_simply_on() -> None:
+    assert format_switched("cudnn.benchmark", True) == "cudnn.benchmark"
+    assert format_switched("cudnn.benchmark", False, "benchmark") == "benchmark off"
+    assert format_switched(PRODUCTS, True, "matmul.fp32") == "matmul.fp32 tf32"
+    assert format_switched(PRODUCTS, False) == f"{PRODUCTS} ieee"
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,7 @@ from tui.runs.sweeps.sweep_result import (
 from tui.runs.views.chart import plot_rows
 from tui.runs.views.detail import detail_lines
 from tui.runs.views.result_text import format_sweeps
+from tui.runs.views.workload_state import format_sweep_state
 from tui.runs.views.workload_table import WorkloadRow, build_row
 from workloads.protocol import messages
 from workloads.protocol.results import UNTRUSTED, Check, ParameterInfo, TorchDevice, WorkloadInfo
@@ -338,6 +339,8 @@ def test_the_table_says_which_time_is_not_trusted() -> None:
     state = swept_store({64: 1e-4}, {64: 1e-5, 128: 1e-5})
     publish_ended(state, 128, time=timing(1e-4), warnings=(f"noisy: {UNTRUSTED}",))
     assert [row[-1] for row in found(state).table.rows] == ["ok", "not trusted, ok"]
+    forms = format_sweep_state(found(state), state.runs.sweeps["matmul"])
+    assert [plain(form) for form in forms] == ["! 4/4 ok, 1 not trusted", "! 4/4"]
 
 
 def test_a_sweep_on_the_cpu_alone_answers_that_there_is_no_crossover() -> None:

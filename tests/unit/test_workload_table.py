@@ -31,7 +31,7 @@ from tui.runs.views.workload_table import (
     build_row,
     format_not_run,
 )
-from workloads.protocol.results import Basis, Check, Limit, Rates
+from workloads.protocol.results import Arm, Basis, Check, Limit, Rates
 
 
 def the_row(state: WorkbenchState, name: str = "matmul") -> WorkloadRow:
@@ -72,6 +72,15 @@ def test_a_comparison_of_a_flag_fills_the_row_of_its_workload() -> None:
     assert cells(state, "conv2d")["cuda:0"] == "287 µs"
     feed(state, *ran("conv2d", "cpu"))
     assert cells(state, "conv2d")["cuda:0"] == ""
+
+
+def test_a_verdict_on_switching_a_flag_off_is_never_without_the_setting() -> None:
+    arms = (Arm(True, 0.287e-3, 392e-3), Arm(False, 0.412e-3, 12.1e-3))
+    state = make_store(
+        "one gpu", *compared(arms=arms, ratio=1 / 1.435, ci95=None, verdict="slower")
+    )
+    assert cells(state, "conv2d")["state"] == "benchmark off 1.44x slower"
+    assert the_row(state, "conv2d").shorter == ()
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,20 @@ def format_setting(flag: str, value: bool) -> str:
     return "on" if value else "off"
 
 
+def format_switched(flag: str, setting: bool, title: str = "") -> str:
+    """Return a flag with the setting that a verdict is about: ``benchmark``, ``benchmark off``.
+
+    A flag alone stands for the flag that is on.
+
+    Args:
+        flag: the flag's name.
+        setting: the second of the two compared settings.
+        title: a shorter name of the flag.
+    """
+    word = format_setting(flag, setting)
+    return title or flag if word == "on" else f"{title or flag} {word}"
+
+
 def parse_setting(flag: str, text: str) -> bool | None:
     """Return the setting that a word stands for; ``None`` if the flag has no such setting.
 

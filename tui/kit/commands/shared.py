@@ -38,7 +38,7 @@ OPENS_HELP = (
     ("devices", "Show all that is known of the device, or fold the group."),
     ("memory", "Explain the memory."),
     ("workloads", "Edit the parameters, or fold the group."),
-    ("backend", "Switch the flag."),
+    ("backend", "Switch the flag and compare."),
     ("processes", "Show all that is known of the process."),
     ("results", "Show the workload over time."),
     ("kept-runs", "Open the run."),

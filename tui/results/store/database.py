@@ -31,6 +31,7 @@ from tui.results.store.validity import (
 )
 from workloads.measure.comparison import withdraw_ratio
 from workloads.protocol import wire
+from workloads.protocol.flag_words import format_switched
 from workloads.protocol.results import Setting
 
 BUSY_S = 5.0
@@ -398,10 +399,11 @@ def describe_outcome(record: Record) -> str:
     compared = record.comparison
     if compared is not None and compared.status == "ok" and compared.pairs:
         compared = withdraw_ratio(compared)
+        flag = format_switched(compared.flag, compared.arms[1].setting)
         if compared.ratio is not None:
             times, _ = format_effect(compared.verdict, compared.ratio, compared.ci95)
             differs = compared.verdict in ("faster", "slower")
-            return f"{compared.flag}: {times if differs else f'{compared.verdict}, {times}'}"
+            return f"{flag}: {times if differs else f'{compared.verdict}, {times}'}"
         found = compared.unavailable.get("ratio", "no ratio")
-        return f"{compared.flag}: {compared.verdict}, {found}"
+        return f"{flag}: {compared.verdict}, {found}"
     return (record.reason or "") if record.median_s is None or record.status != "ok" else ""

@@ -192,6 +192,10 @@ class ParametersScreen(BesideCursor[Valid | Sweep | None]):
             rows += paragraph(self._describe_several(info), cells, TextStyle.QUIET, indent="  ")
         elif not self._fields:
             rows.append(line(Span(f"{text.count(0, 'parameter')} to edit", TextStyle.QUIET)))
+        outcome = self._parse()
+        if isinstance(outcome, Sweep):
+            words = f"enter measures these {text.count(len(outcome.points), 'point')} now"
+            rows += paragraph(words, cells, TextStyle.NOTE, indent="  ")
         if any(map(self._is_changed, self._info.parameters)):
             words = f"{CHANGED} not the default; a single value is kept for the next start"
             rows += paragraph(words, cells, TextStyle.NOTE, indent="  ")
@@ -235,13 +239,16 @@ class ParametersScreen(BesideCursor[Valid | Sweep | None]):
         event.stop()
         self.action_apply()
 
-    def action_apply(self) -> None:
-        """Return the values, or show their errors."""
+    def _parse(self) -> Valid | Sweep | Invalid:
         texts = {
             parameter.name: self._fields[parameter.name].value.strip() or _format_default(parameter)
             for parameter in self._info.parameters
         }
-        outcome = parse_sweep(self._info, texts, self._present)
+        return parse_sweep(self._info, texts, self._present)
+
+    def action_apply(self) -> None:
+        """Return the values, or show their errors."""
+        outcome = self._parse()
         if isinstance(outcome, Invalid):
             self._errors = outcome.errors
             self._message.rebuild()

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 CANCEL_S = 1.5
 """Seconds for a runner on this machine to end a cancelled run before it is replaced."""
+OFF_ON = (False, True)
+"""Compared settings: a verdict always says what a flag does that is on, as it may be now or not."""
 Spawn = Callable[[Coroutine[Any, Any, None]], object]
 
 
@@ -219,29 +221,25 @@ class RunnerSession:
             self.restart_runner()
 
     def set_flag(self, name: str, value: bool) -> None:
-        before = self.runs.flags.get(name)
         self.publish(FlagSet(name, value))
         for workload in self.runs.compared_workloads(name):
-            self._queue_comparison(workload, name, (value if before is None else before, value))
+            self._queue_comparison(workload, name)
 
     def compare(self, workload: str, flag: str) -> None:
-        value = self.runs.flags.get(flag, False)
         earlier = [
             item.comparison.pairs_wanted
             for item in self.runs.comparisons.values()
             if item.comparison and (item.request.workload, item.request.flag) == (workload, flag)
         ]
         pairs = 2 * earlier[-1] if earlier else None
-        self._queue_comparison(workload, flag, (not value, value), pairs)
+        self._queue_comparison(workload, flag, pairs)
 
-    def _queue_comparison(
-        self, workload: str, flag: str, settings: tuple[bool, bool], pairs: int | None = None
-    ) -> None:
+    def _queue_comparison(self, workload: str, flag: str, pairs: int | None = None) -> None:
         device = self.runs.device_for_flag(flag)
         if device is None:
             self.publish(LogLine("workbench", f"{flag}: no device that it acts on", "warning"))
             return
-        self.request_comparison(workload, device, flag, settings, pairs)
+        self.request_comparison(workload, device, flag, OFF_ON, pairs)
 
     def request_comparison(
         self,

@@ -12,7 +12,7 @@ from tui.monitor.messages import HARMFUL_REASONS
 from tui.runs.state import parameters
 from tui.runs.state.parameters import Sweep
 from tui.runs.state.result_format import compute_half_width, describe_excess, format_end
-from tui.runs.state.runs import Against, RunState
+from tui.runs.state.runs import Against, RunState, is_trusted
 from tui.runs.state.state import RunsState
 from tui.runs.sweeps.sweep_result import SweepResult, format_settings, format_sweep_progress
 from workloads.protocol.flag_words import acts_on
@@ -301,6 +301,10 @@ def format_sweep_state(sweep_result: SweepResult, sweep: Sweep) -> Forms:
     elif sweep_result.done == sweep_result.total:
         bad = format_sweep_progress(sweep_result).partition(", ")[2]
         spans.append(Span(f", {bad}" if bad else " ok", TextStyle.NOTE if bad else TextStyle.GOOD))
+        if untrusted := _count_untrusted(sweep_result):
+            mark = glyphs.GLYPHS.warning
+            spans[0] = Span(f"{mark} {spans[0].text}", TextStyle.NOTE)
+            spans.append(Span(f", {untrusted} not trusted", TextStyle.NOTE))
     elif sweep_result.last is not None:
         spans.append(
             Span(
@@ -309,6 +313,14 @@ def format_sweep_state(sweep_result: SweepResult, sweep: Sweep) -> Forms:
             )
         )
     return (tuple(spans), tuple(spans[:1]))
+
+
+def _count_untrusted(sweep_result: SweepResult) -> int:
+    """Return how many runs of a sweep have a time that a warning tells not to trust."""
+    results = [
+        run.result for _, runs in sweep_result.points for run in runs.values() if run and run.result
+    ]
+    return sum(result.status == "ok" and not is_trusted(result) for result in results)
 
 
 def format_sweep_name(sweep: Sweep, rest: Mapping[str, Setting]) -> str:

@@ -24,6 +24,7 @@ from tui.runs.views.workload_state import (
     format_sweep_state,
     mark_doubt,
 )
+from workloads.protocol.flag_words import format_switched
 from workloads.protocol.results import Comparison, RunResult, Setting, WorkloadInfo
 
 
@@ -209,11 +210,16 @@ def _get_present_time(state: RunsState, comparison: Comparison) -> float | None:
 
 
 def _compared_forms(state: RunsState, comparison: Comparison) -> Forms:
-    """Return the verdict on the flag: ``benchmark 1.91x faster``, and without the flag's name."""
+    """Return the verdict on the flag, ``benchmark 1.91x faster``, and without the flag's name.
+
+    Without its name, a flag that was switched off would seem to be the faster or the slower one.
+    """
     titles = {flag.name: format_flag_title(flag) for flag in state.known_flags}
     verdict = format_verdict(comparison)[:1]
-    name = titles.get(comparison.flag, comparison.flag)
-    return ((Span(f"{name} "), *verdict), verdict)
+    new = comparison.arms[1].setting
+    name = format_switched(comparison.flag, new, titles.get(comparison.flag, ""))
+    named = (Span(f"{name} "), *verdict)
+    return (named, verdict) if new else (named,)
 
 
 def _add_earlier(
