@@ -422,6 +422,21 @@ async def test_a_bad_file_and_one_that_is_not_there_are_told() -> None:
         assert "peaked at 1.7 GiB" in on.text
 
 
+async def test_a_file_that_cannot_be_read_loses_the_open_one_for_a_key_alone(tmp_path: Path) -> None:
+    async with running((80, 24), "no gpu") as on:
+        await open_file(on, oom_file(tmp_path))
+        snapshot_session(on).main.set_text("CUDA out of memory. Tried to allocate 2.00 GiB")
+        await settle(on)
+        await open_file(on, "/etc/passwd")
+        assert "Open the last snapshot again" in on.row("oom.pickle")
+        await on.press("home", "enter")
+        await settle(on)
+        session = snapshot_session(on)
+        assert session.main.store.paths == (oom_file(tmp_path),)
+        assert session.main.store.oom_text.startswith("CUDA out of memory")
+        assert "again" not in on.text
+
+
 async def test_names_in_a_file_are_text_and_nothing_else(tmp_path: Path) -> None:
     hostile = segment(0x1000000, [("allocated", 40)])
     hostile["blocks"][0]["frames"] = [

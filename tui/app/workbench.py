@@ -402,7 +402,6 @@ class WorkbenchApp(TabbedApp):
         """Explain the focused pane and list the keys."""
         if self.front is not None:
             pane, now = pane_of(self.front.focused), self.front.situation()
-            self.clear_notifications()  # they would cover the text
             self.push_screen(HelpScreen(REGISTRY, pane, now))
 
     async def action_quit(self) -> None:
@@ -440,7 +439,7 @@ class WorkbenchApp(TabbedApp):
 
     def action_save_screen(self) -> None:
         """Save the screen as a picture and as a web page, and say where they are."""
-        stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(self.clock()))
+        stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime())
         path = reports.folder() / "screens" / f"gpu-workbench-{stamp}.svg"
         try:
             picture = make_portable(self.export_screenshot())

@@ -191,10 +191,16 @@ class CommandScreen(Screen[None]):
         """Draw the screen when it is opened, for the first time or again."""
         self.catch_up()
 
-    def offers(self) -> OfferList:
-        """Return the list of offers for an empty tab."""
+    def offers(self, first: Callable[[], Sequence[Offer]] = tuple) -> OfferList:
+        """Return the list of offers for an empty tab.
+
+        Args:
+            first: returns the screen's own offers, which stand above the others.
+        """
         return OfferList(
-            lambda: self.program.list_offers(self.TAB), lambda: self.program.find_offers(self.TAB)
+            lambda: self.program.list_offers(self.TAB),
+            lambda: self.program.find_offers(self.TAB),
+            first,
         )
 
     # ---- the commands of several tabs ----

@@ -52,6 +52,11 @@ class Dialog(ClosesOnce[R], ModalScreen[R]):
 
     CSS_PATH: ClassVar[str | PurePath | list[str | PurePath] | None] = DIALOG_STYLES
 
+    @on(events.Mount)
+    def _clear_messages(self) -> None:
+        """Remove earlier messages: they would cover the text."""
+        self.app.clear_notifications()
+
 
 class Palette(CommandPalette):
     """Textual's palette, limited to one command however often Enter is pressed.

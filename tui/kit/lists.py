@@ -390,20 +390,24 @@ class OfferList(KeyedList):
     Args:
         at_once: returns the offers that need no file.
         read: searches files for more offers, the most useful first; called in a thread.
+        first: returns the offers that stand above all others.
     """
 
     def __init__(
-        self, at_once: Callable[[], Sequence[Offer]], read: Callable[[], Sequence[Offer]]
+        self,
+        at_once: Callable[[], Sequence[Offer]],
+        read: Callable[[], Sequence[Offer]],
+        first: Callable[[], Sequence[Offer]] = tuple,
     ) -> None:
         super().__init__()
-        self._at_once, self._read = at_once, read
+        self._at_once, self._read, self._first = at_once, read, first
         self._offers_in_files: Sequence[Offer] = ()
         self.add_class("offers")
 
     @property
     def offers(self) -> tuple[Offer, ...]:
         """All offers in the order of the list."""
-        return (*self._offers_in_files, *self._at_once())
+        return (*self._first(), *self._offers_in_files, *self._at_once())
 
     def load(self) -> None:
         """Search the files for offers, in a thread."""

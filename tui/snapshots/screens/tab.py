@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -14,8 +14,10 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.worker import Worker
 
+from tui.core.text.glyphs import clean
 from tui.kit.command_screen import CommandScreen, Program, bindings_of_screen
 from tui.kit.commands.command import SWITCH, Situation
+from tui.kit.lists import Offer
 from tui.kit.pane import FooterBar, LineBar
 from tui.kit.terminal.clipboard import copy
 from tui.snapshots.commands import SNAPSHOT_COMMANDS, VIEWS, SnapshotView
@@ -67,7 +69,7 @@ class SnapshotTab(CommandScreen):
             SnapshotReader(memory=memory, known=known), SnapshotReader(memory=memory, known=known)
         )
         session.listen(self._changed)
-        self.start = StartPane(session, self.offers())
+        self.start = StartPane(session, self.offers(self._list_reopening))
         self.panes = {view: kind(session, id=view) for view, kind in PANES.items()}
         self.hide_at_first(tuple(self.panes.values()))
         self.came_from = ""
@@ -174,6 +176,14 @@ class SnapshotTab(CommandScreen):
                 self.session.show("difference")
 
         self.app.push_screen(FileScreen("Compare with", self._folder()), done)
+
+    def _list_reopening(self) -> Sequence[Offer]:
+        """Return the offer of the file that was open before one that could not be read."""
+        file = self.session.replaced
+        if file is None:
+            return []
+        name = clean(Path(file.path).name)
+        return [Offer("Open the last snapshot again", name, partial(self.session.reopen, file))]
 
     def _folder(self) -> str | None:
         """Return the folder of the open file; ``None`` for the example in the program's own."""

@@ -60,6 +60,15 @@ def find_next_oom(summary: Summary, event: int | None) -> int:
     return later[0] if later else summary.ooms[0]
 
 
+@dataclass(frozen=True, slots=True)
+class OpenedFile:
+    """A file that was opened, with its exception."""
+
+    path: str
+    oom_text: str
+    text_source: str
+
+
 class SnapshotSession:
     """The state behind the snapshot screen.
 
@@ -85,6 +94,8 @@ class SnapshotSession:
         self.compared_at_peak = False
         self.text_source = ""
         """The origin of the exception's text; empty without one."""
+        self._read_before: OpenedFile | None = None
+        """The last file that was read before the present one."""
         self._changed: Callable[[], None] = lambda: None
         main.listen(self._focus_first)
         both.listen(self._focus_first)
@@ -113,12 +124,25 @@ class SnapshotSession:
             oom_text: messages of exceptions that belong to it.
             text_source: the origin of the messages, if the user did not enter them.
         """
+        if self.ready:
+            store = self.main.store
+            self._read_before = OpenedFile(store.paths[0], store.oom_text, self.text_source)
         self.focus = None
         self.text_source = text_source
         self.search = ""
         self.all_frames = False
         self.view = VIEWS[0].id
         self.main.open([path], oom_text)
+
+    @property
+    def replaced(self) -> OpenedFile | None:
+        """The file that was open before another one could not be read; else ``None``."""
+        failed = not self.ready and not self.loading
+        return self._read_before if failed else None
+
+    def reopen(self, file: OpenedFile) -> None:
+        """Read an earlier file again, with its exception."""
+        self.open(file.path, file.oom_text, file.text_source)
 
     def compare_with(self, path: str) -> None:
         """Read the open file and another one in a second reader."""
