@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.explain.scenes import (
     FORWARD,
     GIB,
+    MIB,
     container,
     evidence,
     inventory,
@@ -145,3 +146,28 @@ def test_a_row_says_mostly_only_of_more_than_half_of_its_bytes(
     (row,) = [row for row in account.rows if row.name == "activations"]
     assert row.bytes == 6 * GIB
     assert row.description == words
+
+
+@pytest.mark.parametrize(
+    ("process", "text", "names"),
+    [
+        (7 * GIB - 4 * MIB, True, ["live tensors", "outside torch"]),
+        (7 * GIB - 40 * MIB, True, ["live tensors", "outside torch", "unknown"]),
+        (7 * GIB - 4 * MIB, False, ["live tensors", "outside torch", "unknown"]),
+    ],
+)
+def test_what_an_exception_s_text_rounds_off_is_no_memory_of_others(
+    process: int, text: bool, names: list[str]
+) -> None:
+    found = evidence(
+        allocated=6 * GIB,
+        reserved=6 * GIB,
+        total=8 * GIB,
+        free=GIB,
+        process=process,
+        others=0,
+        text=text,
+    )
+    rows = compute_account(found, None).rows
+    assert [row.name for row in rows] == names
+    assert sum(row.bytes for row in rows) == 7 * GIB

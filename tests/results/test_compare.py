@@ -113,6 +113,14 @@ def test_sides_without_a_common_workload_are_not_said_to_differ_in_nothing(tmp_p
     assert text.startswith("no workload on both sides\n")
     assert "no rows yet" not in text
     assert "runs/sessions" not in text
+    assert "without a time" not in text
+
+
+def test_results_without_a_time_are_counted(tmp_path: Path) -> None:
+    state = WorkbenchState(tmp_path / "r", _runs(1e-3), _runs(1e-3, 100, facts=NEW))
+    state.a[0] = replace(state.a[0], status="failed")
+    text = _text(state.compared())
+    assert "without a time, such as comparisons of a flag: 1 of A, 0 of B" in text
 
 
 def test_one_workload_with_other_parameters_on_each_side_names_what_differs(tmp_path: Path) -> None:

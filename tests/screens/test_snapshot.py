@@ -422,7 +422,9 @@ async def test_a_bad_file_and_one_that_is_not_there_are_told() -> None:
         assert "peaked at 1.7 GiB" in on.text
 
 
-async def test_a_file_that_cannot_be_read_loses_the_open_one_for_a_key_alone(tmp_path: Path) -> None:
+async def test_a_file_that_cannot_be_read_loses_the_open_one_for_a_key_alone(
+    tmp_path: Path,
+) -> None:
     async with running((80, 24), "no gpu") as on:
         await open_file(on, oom_file(tmp_path))
         snapshot_session(on).main.set_text("CUDA out of memory. Tried to allocate 2.00 GiB")

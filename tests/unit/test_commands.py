@@ -129,7 +129,9 @@ def test_the_help_begins_with_the_keys_of_the_focused_pane() -> None:
     assert rows[0] == "Keys of Backends"
     keys = rows[1 : rows.index("")]
     assert any(row.startswith("space ") for row in keys)
-    assert any(row.startswith("enter ") and row.endswith(" Switch the flag.") for row in keys)
+    assert any(
+        row.startswith("enter ") and row.endswith(" Switch the flag and compare.") for row in keys
+    )
     assert any(row.startswith("left, right ") for row in rows)
     elsewhere = help_lines(REGISTRY, "Memory", "", 90, Situation(pane="memory"))
     assert not any(plain(row).startswith("left, right ") for row in elsewhere)

@@ -254,6 +254,8 @@ def test_retries_that_rise_are_reported_with_their_time() -> None:
 def test_flushes_of_ooms_alone_are_no_edge() -> None:
     flushes = over(100, lambda at: {"alloc_retries": round(at / 5), "ooms": round(at / 5)})
     assert flushes["retries"].endswith("in the last 1 min 00 s: each time at an OOM")
+    one = told(figures(1e9 + at / 10, alloc_retries=at // 3, ooms=at // 3) for at in range(5))
+    assert one["retries"] == "the allocator flushed its cache once: at an OOM"
     more = over(100, lambda at: {"alloc_retries": round(at / 5), "ooms": round(at / 50)})
     assert more["retries"].endswith("it is at the edge of the GPU's memory")
 

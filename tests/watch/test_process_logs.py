@@ -28,4 +28,4 @@ def test_an_oom_without_an_inventory_has_the_names_of_an_earlier_one(tmp_path: P
     assert log.ooms[1].why_no_snapshot.endswith("; names are those of OOM 1")
     explanation = explain_without_snapshot(log.ooms[1], Circumstances(watched=True))
     assert explanation.where == Frame("train.py", 3, "")
-    assert explanation.account[0].description == "reached by name: errors"
+    assert explanation.account[0].description == "named errors"

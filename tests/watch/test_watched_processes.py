@@ -183,6 +183,8 @@ def test_flushes_ooms_and_snapshots_are_marked_where_they_were(tmp_path: Path) -
     known = seen(process())
     known.apply(held(1, alloc_retries=2))
     known.apply(held(2, alloc_retries=5))
+    # This one belongs to an OOM, which is marked itself.
+    known.apply(held(3, alloc_retries=6, ooms=1))
     taken = RequestedSnapshot(BEGAN + 5, 3, tmp_path / "snapshot.pickle")
     known.apply_logs([left(ooms=(oom(), oom(2, device=1)), snapshots=(taken,))], [])
     first, second = known.devices(over=False)

@@ -261,10 +261,14 @@ class Track:
         # how full the device was before.
         at_edge = now - before > ooms - ooms_before
         means = "it is at the edge of the GPU's memory" if at_edge else "each time at an OOM"
+        often = fmt.count(now - before, "time")
+        if now - before == 1:
+            often, means = "once", means if at_edge else "at an OOM"
+        seconds = last - first
+        lately = f" in the last {fmt.duration(seconds)}" if seconds >= 1 else ""
         return Finding(
             "retries",
-            f"the allocator flushed its cache {fmt.count(now - before, 'time')} in the last "
-            f"{fmt.duration(last - first)}: {means}",
+            f"the allocator flushed its cache {often}{lately}: {means}",
             f"{FROM_OUTSIDE}: num_alloc_retries, num_ooms",
         )
 

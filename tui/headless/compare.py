@@ -101,7 +101,7 @@ def parse_flag_setting(text: str) -> Flag:
         raise UsageError(f"--flag {text}: give a name and two settings, such as {name}={example}")
     if settings[0] is None or settings[1] is None:
         invalid = values.split(",")[0 if settings[0] is None else 1].strip() or "an empty text"
-        raise UsageError(f"--flag {text}: {invalid} is no setting of {name}: {', '.join(usual)}")
+        raise UsageError(f"--flag {text}: settings are {' and '.join(usual)}, not {invalid}")
     return name, (settings[0], settings[1])
 
 

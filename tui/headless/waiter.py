@@ -116,7 +116,9 @@ class Waiter:
         if reached and state.machine.environment is None:
             runner = state.runner
             report = f" (report: {runner.report})" if runner.report else ""
-            raise Failure("; ".join(filter(None, (runner.reason, runner.advice))) + report)
+            # This command ends with the runner, which only a screen restarts.
+            advice = "" if runner.status == "restarting" else runner.advice
+            raise Failure("; ".join(filter(None, (runner.reason, advice))) + report)
         return reached
 
     async def finish(self, progress: ProgressLine) -> None:

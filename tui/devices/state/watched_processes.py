@@ -76,7 +76,7 @@ class StepPoint:
 
 @dataclass(frozen=True, slots=True)
 class CacheFlush:
-    """Cache flushes of an allocator between two readings."""
+    """Cache flushes of an allocator between two readings, without those of OOMs."""
 
     at: float
     """Unix time."""
@@ -160,7 +160,9 @@ class Allocator:
             figures: the reading.
             step: the process's reported steps until then.
         """
-        flushed = figures.alloc_retries - self.figures.alloc_retries
+        # Each OOM flushes the cache, too, and is an event of its own.
+        ooms = max(0, figures.ooms - self.figures.ooms)
+        flushed = figures.alloc_retries - self.figures.alloc_retries - ooms
         if flushed > 0:
             self.flushes.append(CacheFlush(figures.at, step, flushed))
         self.figures = figures

@@ -109,6 +109,8 @@ class StoreComparison:
     """Number of workloads only in A, and only in B."""
     unpaired: tuple[UnpairedWorkload, ...] = ()
     """Workloads among :attr:`only` of both sides, which measured different things."""
+    untimed: tuple[int, int] = (0, 0)
+    """Number of results of A and of B that have no time: failed runs, comparisons of a flag."""
 
     @property
     def tested(self) -> int:
@@ -190,7 +192,8 @@ def compare(
     ]
     questions.sort(key=_rank)
     only = len(left[0]), len(left[1])
-    return StoreComparison(tuple(questions), only, _find_unpaired(*left))
+    untimed = len(a) - len(of_a), len(b) - len(of_b)
+    return StoreComparison(tuple(questions), only, _find_unpaired(*left), untimed)
 
 
 def _rank(question: Question) -> tuple[int, float, str, tuple[str, str], str]:

@@ -283,6 +283,8 @@ def format_spread(spread: Spread | None) -> str:
     if spread is None:
         return "its variation from run to run is unknown"
     runs = text.count(spread.runs, "run")
+    if spread.share > 1:
+        return f"it varies more than twofold from run to run ({runs})"
     return f"it varies by {text.spread(spread.share)} from run to run ({runs})"
 
 
@@ -353,6 +355,9 @@ def format_closing_notes(comparison: StoreComparison) -> list[str]:
     lines += [_format_unpaired(item) for item in comparison.unpaired[:_MOST_UNPAIRED]]
     if any(comparison.only):
         lines.append(f"on one side only: {comparison.only[0]} of A, {comparison.only[1]} of B")
+    if any(comparison.untimed):
+        of_a, of_b = comparison.untimed
+        lines.append(f"without a time, such as comparisons of a flag: {of_a} of A, {of_b} of B")
     return lines
 
 

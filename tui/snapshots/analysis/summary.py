@@ -329,8 +329,8 @@ def _list_remarks(replayed: Replay, requested: int, private_free: int) -> tuple[
         start = replayed.live_at_start
         if start > LARGE_PREDATING * replayed.peak:
             lines.append(
-                f"{fmt.size(start)} was live before the first event and has no stack unless it is"
-                " still live: record earlier, or with a larger max_entries"
+                f"{fmt.size(start)} was allocated before the first event: what was freed since has"
+                " no stack; record earlier, or with a larger max_entries"
             )
     else:
         lines.append(_NO_TRACE)

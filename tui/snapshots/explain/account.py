@@ -186,7 +186,7 @@ def _divide_by_inventory(evidence: Evidence, live: _Whole, leak: Leak | None) ->
     if temporaries:
         deducted = live.deduct("temporaries", min(temporaries, remainder), "the optimizer's step")
         remainder -= deducted
-    live.deduct("other tensors", plain, f"reached by name: {names}" if names else "without a name")
+    live.deduct("other tensors", plain, f"named {names}" if names else "without a name")
     if remainder:
         live.deduct(
             "activations",
@@ -266,14 +266,21 @@ def _divide_cached(evidence: Evidence, torch: _Whole) -> None:
         torch.deduct_rest("fragmentation", "cached beside live blocks")
 
 
+ROUNDED = (1 << 30) // 200
+"""Bytes by which a figure of an exception's text may be too small: it has two decimals of a GiB."""
+
+
 def _divide_outside(evidence: Evidence, device: _Whole) -> None:
     own = evidence.process
     if own is not None:
-        device.deduct(
-            "outside torch",
-            own - evidence.reserved,
-            "CUDA context, kernels, libraries",
+        outside = max(0, own - evidence.reserved)
+        others = sum(holder.bytes for holder in evidence.holders) or max(
+            evidence.others or 0, evidence.others_least
         )
+        left = device.left - outside - others
+        if evidence.text and 0 < left <= ROUNDED:
+            outside += left  # no memory of others, but the rounding of this figure
+        device.deduct("outside torch", outside, "CUDA context, kernels, libraries")
     if evidence.holders:
         for holder in sorted(evidence.holders, key=lambda holder: -holder.bytes):
             device.deduct("other processes", holder.bytes, holder.describe())

@@ -267,7 +267,9 @@ def _format_rounded(value: float, half_width: float) -> str:
 def trend_lines(row: WatchedDevice, cells: int) -> list[Line]:
     """Return the findings over time: a leak with its rate, then growth, then the rest."""
     lines = finding_lines(row.findings, cells)
-    if not any(finding.key == "growth" for finding in row.findings):
+    # An OOM's conclusion says what grew; a missing figure beside it would seem to contradict.
+    is_explained = row.growth is None and row.ended and row.at_oom is not None
+    if not is_explained and not any(finding.key == "growth" for finding in row.findings):
         lines += paragraph(format_growth(row), cells, TextStyle.PLAIN, indent="  ")
     return lines
 
