@@ -79,7 +79,7 @@ LOOK_STEPS = (
 )
 RUN_STEPS = (
     Step("start, until runs can begin", (Key("", r"ready"),)),
-    Step("run the workload under the cursor", (Key("r", r"▸ transfer.*(µs|ms).*(µs|ms).*x "),)),
+    Step("run the workload under the cursor", (Key("r", r"▸ matmul.*(µs|ms).*(µs|ms).*x "),)),
     Step(
         "find matmul and sweep it",
         (

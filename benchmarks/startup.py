@@ -24,7 +24,7 @@ from tests.nvml.scenario import busy_box
 from tests.terminal.terminal import PROGRAM, TIMEOUT_S, Terminal
 
 EMPTY = (sys.executable, str(Path(__file__).with_name("empty_app.py")))
-USABLE = ("Devices", "transfer mib", "q quit")
+USABLE = ("Devices", "matmul n=", "q quit")
 """The panes, a workload to select and the keys: the user can work."""
 FIGURES = ("°C",)
 """The temperature of a GPU; a CPU has none."""

@@ -156,7 +156,7 @@ def test_the_screen_and_its_children_load_their_own_code(tmp_path: Path, where: 
     with Terminal(command, 120, 40, variables) as terminal:
         terminal.until_shows("OOM")
         terminal.keys("1")
-        terminal.until_shows("transfer mib=")
+        terminal.until_shows("matmul n=")
         terminal.keys("q")
         assert terminal.exit_code() == 0
 

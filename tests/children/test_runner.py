@@ -85,7 +85,7 @@ def test_the_training_lowers_its_loss(runner: Driver) -> None:
 @pytest.mark.parametrize(
     ("workload", "parameters", "says"),
     [
-        ("nonesuch", {}, "no workload 'nonesuch': one of transfer"),
+        ("nonesuch", {}, "no workload 'nonesuch': one of matmul"),
         ("matmul", {"n": 0}, "matmul: n=0: from 1 to 65536"),
         ("matmul", {"m": 1}, "matmul has no parameter 'm': it takes n, dtype"),
         ("matmul", {"dtype": "int8"}, "matmul: dtype=int8: one of float32"),

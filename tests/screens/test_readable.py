@@ -99,7 +99,7 @@ TITLES = {
     "detail": "Detail",
     "log": "Log",
     "filter": "Workloads",
-    "parameters": "Parameters of transfer",
+    "parameters": "Parameters of matmul",
     "run all": "Run 61 workloads?",
     "help": "Help",
     "palette": "type a command",
@@ -118,9 +118,9 @@ TITLES = {
     "results": "Results",
 }
 SELECTED = {
-    "workbench": "transfer",
+    "workbench": "matmul",
     "devices": "cuda:0",
-    "filter": "transfer",
+    "filter": "matmul",
     "flame view": "live memory",
 }
 """What the sign of the cursor stands at; other lists reverse the row."""

@@ -29,7 +29,7 @@ def test_a_broken_file_is_named_in_the_log_and_after_the_end(
     place = tmp_path / "config.toml"
     place.write_text("refresh = = 2\n")
     with Terminal(argv, variables={"GPU_WORKBENCH_CONFIG": str(place)}) as terminal:
-        terminal.until_shows("transfer mib", "q quit")
+        terminal.until_shows("matmul n=", "q quit")
         terminal.keys("l")
         terminal.until_shows("at line 1", "fix it or remove it")
         left = _quit(terminal).replace("\n", "")
@@ -42,7 +42,7 @@ def test_a_choice_made_in_the_workbench_is_written_at_its_end(
 ) -> None:
     place = tmp_path / "config.toml"
     with Terminal(argv, variables={"GPU_WORKBENCH_CONFIG": str(place)}) as terminal:
-        terminal.until_shows("transfer mib", "q quit")
+        terminal.until_shows("matmul n=", "q quit")
         terminal.keys("-")
         terminal.until_shows("a sample every 2 s")
         assert "gpu-workbench:" not in _quit(terminal)

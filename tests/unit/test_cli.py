@@ -169,7 +169,7 @@ def test_list_prints_the_shape_of_the_catalogue() -> None:
     actual = json.loads(run_here("list", "--json").out)
     assert actual["schema"] == 1
     names = [item["name"] for item in actual["workloads"]]
-    assert names[0] == "transfer"
+    assert names[0] == "matmul"
     assert {"matmul", "conv2d"} <= set(names)
     matmul = next(item for item in actual["workloads"] if item["name"] == "matmul")
     assert (matmul["group"], matmul["group_question"]) == ("health", "Is this machine healthy?")
