@@ -30,8 +30,8 @@ from tui.results.views.results import (
     format_comparison_notes,
     format_markdown,
     format_result,
-    format_short_time,
 )
+from tui.results.views.row_texts import format_short_time
 from workloads.protocol.results import Setting
 
 NEW = {"driver": "590.10.01"}
@@ -331,11 +331,12 @@ def test_lists_say_once_what_all_share_and_markdown_cannot_be_broken(tmp_path: P
         table = build_list_table(rows, facts, database.read_tags(rows), total=9)
         shown = format_result(database.read_result(rows[0]), "fine")
     text = "\n".join(plain(line) for line in table_lines(table, {}, 120))
-    assert "the newest 4 of 9 results, box alpha, gpu NVIDIA H200, torch 2.13.0+cu130" in text
+    shared = "1 with warnings (!), box alpha, gpu NVIDIA H200, torch 2.13.0+cu130"
+    assert f"the newest 4 of 9 results, {shared}" in text
     assert text.count("580.65.06") == 3
     assert "590.10.01" in text
     assert "night" in text
-    assert "2 warnings" in text
+    assert "! 1.00 ms" in text
     assert {"warning: x", "driver: 590.10.01"} <= {*shown}
     markdown = format_markdown(rows, facts)
     assert any(line.startswith("| a\\|b\\_c n=4096 | cuda:0 |") for line in markdown)

@@ -22,7 +22,7 @@ from tui.results.screens.tab import ResultsTab
 from tui.results.store import database, queries, store_path
 from tui.results.store.database import Database
 from tui.results.store.records import StoredResult
-from tui.results.views.results import format_date
+from tui.results.views.row_texts import format_date
 
 SIZES = with_variants([(60, 20), (120, 40)], [(80, 24), (200, 55)])
 OLD, NEW = {"driver": "570.1"}, {"driver": "590.2"}

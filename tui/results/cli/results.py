@@ -45,9 +45,9 @@ from tui.results.views.results import (
     find_two_boxes,
     format_comparison_notes,
     format_markdown,
-    format_name,
     format_result,
 )
+from tui.results.views.row_texts import format_name
 from tui.runs.views.result_text import format_comparison_outcome, format_summary
 
 _SELECTS = (

@@ -30,7 +30,7 @@ from tui.results.store import StoreError, queries, store_path
 from tui.results.store.records import Kind, StoredRow
 from tui.results.store.selection import SelectionError
 from tui.results.views.result_list import NO_STORE, NONE_STORED, READONLY, REPLAY
-from tui.results.views.results import format_date, format_outcome
+from tui.results.views.row_texts import format_date, format_outcome
 
 T = TypeVar("T")
 READING, WRITING = "reading the stored results", "writing"

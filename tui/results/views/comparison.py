@@ -24,10 +24,8 @@ from tui.results.store.statistics import compute_spread, compute_typical_s
 from tui.results.views.results import (
     find_shared_differences,
     format_closing_notes,
-    format_date,
     format_devices,
     format_long_verdict,
-    format_name,
     format_own_notes,
     format_runs,
     format_shared_differences,
@@ -35,6 +33,7 @@ from tui.results.views.results import (
     format_verdict,
     has_different_runs,
 )
+from tui.results.views.row_texts import format_date, format_name
 
 _MOST_NAME, _LEAST_NAME = 40, 14
 _LEAST_DRAWN = 15

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -13,7 +12,14 @@ from tui.kit.lines import Line, Span, TextStyle, cell_len, fit_line, flow, line,
 from tui.kit.table import REST, Column, Layout, fit_columns, largest_first, widest
 from tui.results.store.queries import Listing, find_session
 from tui.results.store.records import StoredRow
-from tui.results.views.results import format_date, format_name, format_outcome, format_short_time
+from tui.results.views.row_texts import (
+    format_date,
+    format_name,
+    format_outcome,
+    format_results,
+    format_short_time,
+    name_rows,
+)
 from tui.results.views.trend import (
     choose_change_style,
     choose_trend_style,
@@ -21,8 +27,6 @@ from tui.results.views.trend import (
     find_trends,
     format_change,
 )
-from tui.runs.state.parameters import format_short
-from workloads.protocol.results import Setting
 
 Order = Literal["newest", "workload", "time"]
 ORDERS: tuple[Order, ...] = ("newest", "workload", "time")
@@ -88,7 +92,7 @@ def fit_list_columns(
         ),
         "workload": name_rows(rows),
         "device": tuple(row.device for row in rows),
-        "result": _format_results(rows),
+        "result": format_results(rows),
     }
     trends = find_trends(rows, listing.facts)
     looks: dict[str, Callable[[ListedRow], TextStyle]] = {
@@ -117,29 +121,6 @@ def fit_list_columns(
             looks[name] = _quiet_repeats(texts[name], begins)
     columns = [mark, *(_build_column(name, values, looks) for name, values in texts.items())]
     return fit_columns(columns, room)
-
-
-def name_rows(rows: Sequence[StoredRow]) -> tuple[str, ...]:
-    """Return each row's workload with the parameters in which the listed rows of it differ.
-
-    The lines below the list have all parameters of the row under the cursor.
-    """
-    parsed: dict[str, dict[str, Setting]] = {
-        parameters: json.loads(parameters) for parameters in {row.parameters for row in rows}
-    }
-    items: dict[str, list[frozenset[tuple[str, Setting]]]] = {}
-    for workload, parameters in {(row.workload, row.parameters) for row in rows}:
-        items.setdefault(workload, []).append(frozenset(parsed[parameters].items()))
-    shared = {workload: frozenset.intersection(*sets) for workload, sets in items.items()}
-
-    def name(row: StoredRow) -> str:
-        own = parsed[row.parameters].items()
-        differing = {
-            name: value for name, value in own if (name, value) not in shared[row.workload]
-        }
-        return f"{row.workload} {format_short(differing)}".strip()
-
-    return tuple(map(name, rows))
 
 
 def _shorten_time(when: str, *, whole: bool) -> str:
@@ -183,21 +164,6 @@ def _build_column(
     worth = _DROPPED_FIRST.index(name) if name in _DROPPED_FIRST else None
     align: Literal["left", "right"] = "right" if name == CHANGE else "left"
     return Column(name, cells, cell, align, gap, drop_order=worth)
-
-
-def _format_results(rows: Sequence[StoredRow]) -> tuple[str, ...]:
-    """Return the results, with times that end in the same column, and marks of doubts."""
-    warning = f"{glyphs.GLYPHS.warning} "
-    texts = [f"{warning if row.marks else ''}{format_outcome(row)}" for row in rows]
-    heads = [
-        cell_len(words.partition(f" {glyphs.GLYPHS.plus_minus}")[0]) if row.median_s else 0
-        for row, words in zip(rows, texts, strict=True)
-    ]
-    longest = max(heads, default=0)
-    return tuple(
-        f"{' ' * (longest - head)}{words}" if head else words
-        for head, words in zip(heads, texts, strict=True)
-    )
 
 
 def _choose_result_style(row: StoredRow) -> TextStyle:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import shlex
 import statistics
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.core.text.glyphs import escape_markdown
 from tui.core.text.ratios import format_effect, format_interval, format_ratio
@@ -26,9 +25,15 @@ from tui.results.store.compare import (
 )
 from tui.results.store.records import FLAG, VARIABLE, Facts, StoredResult, StoredRow
 from tui.results.store.statistics import FEWEST, FEWEST_SESSIONS, Spread, compute_spread
-from tui.results.store.validity import is_time
+from tui.results.views.row_texts import (
+    format_date,
+    format_name,
+    format_results,
+    format_short_time,
+    name_rows,
+)
 from tui.runs.state.parameters import format_short, format_value
-from tui.runs.state.result_format import format_end, format_time
+from tui.runs.state.result_format import format_end
 from workloads.protocol import wire
 from workloads.protocol.results import DataColumn, Table
 
@@ -46,30 +51,6 @@ _FOLLOWS = frozenset({"SM clock", "clocks limited by", "threads", "interop threa
 """Facts that follow from other facts, and that no command sets."""
 
 
-def format_name(workload: str, parameters: str) -> str:
-    """Return a workload's name with its parameters in short form."""
-    return f"{workload} {format_short(json.loads(parameters))}".strip()
-
-
-def format_short_time(at: float, now: float | None = None) -> str:
-    """Format a local time to the minute; in another year, the date alone.
-
-    Args:
-        at: Unix time; an impossible time becomes n/a.
-        now: present Unix time; ``None`` to read the clock.
-    """
-    if not is_time(at):
-        return text.NA
-    local = datetime.datetime.fromtimestamp(at)
-    present = datetime.datetime.fromtimestamp(time.time() if now is None else now)
-    return f"{local:%m-%d %H:%M}" if local.year == present.year else f"{local:%Y-%m-%d}"
-
-
-def format_date(at: float) -> str:
-    """Format a local date and time to the minute; an impossible time becomes n/a."""
-    return text.date(at) if is_time(at) else text.NA
-
-
 # ---- a list ------------------------------------------------------------------------------------
 
 
@@ -80,6 +61,8 @@ def build_list_table(
     total: int | None = None,
 ) -> Table:
     """Return a table with a line per result; the title has the facts that all share.
+
+    A row has only the parameters in which the rows of its workload differ.
 
     Args:
         rows: the shown rows.
@@ -96,35 +79,27 @@ def build_list_table(
         for name in _SHOWN
         if rows and name not in differ and values[name][0]
     ]
-    columns: dict[str, list[str]] = {
+    columns: dict[str, Sequence[str]] = {
         "id": [row.id[:SHORT_ID] for row in rows],
         "when": [format_short_time(row.at) for row in rows],
-        "workload": [format_name(row.workload, row.parameters) for row in rows],
+        "workload": name_rows(rows),
         "device": [row.device for row in rows],
-        "result": [format_outcome(row) for row in rows],
+        "result": format_results(rows),
         **{name: values[name] for name in differ},
     }
     if tags:
         columns["tags"] = [", ".join(tags.get(row.number, ())) for row in rows]
-    if any(row.marks for row in rows):
-        columns[""] = [text.count(len(row.marks), "warning") if row.marks else "" for row in rows]
     number = text.count(len(rows), "result")
     if total is not None and total > len(rows):
         number = f"the newest {len(rows)} of {text.count(total, 'result')}"
+    doubtful = sum(bool(row.marks) for row in rows)
+    doubts = [f"{doubtful} with warnings ({glyphs.GLYPHS.warning})"] if doubtful else []
     return Table(
         "results",
-        ", ".join((number, *shared)),
+        ", ".join((number, *doubts, *shared)),
         tuple(map(DataColumn, columns)),
         tuple(zip(*columns.values(), strict=True)),
     )
-
-
-def format_outcome(row: StoredRow) -> str:
-    """Format the time of a result with its interval, or the reason for its absence."""
-    if row.median_s is None:
-        return row.outcome if row.kind == "comparison" else format_end(row.status, row.outcome)
-    words = format_time(row)
-    return words if row.status == "ok" else f"{words} {row.status}"
 
 
 def encode_rows(rows: Sequence[StoredRow]) -> list[dict[str, Any]]:
