@@ -252,6 +252,21 @@ async def test_layers_are_chosen_stacked_and_clicked() -> None:
         assert "of what was live" not in on.text
 
 
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_without_a_history_the_timeline_says_how_to_record_one(
+    size: tuple[int, int], tmp_path: Path
+) -> None:
+    async with running(size) as on:
+        await open_file(on, oom_file(tmp_path))
+        await press(on, "L")
+        assert "The file has no history of the memory" in on.text
+        assert "--record" in on.text
+        assert "oom 100 MiB" in on.text
+        assert "events 0" not in on.text
+        await press(on, "i")
+        assert "─ Stack ─" in on.text
+
+
 async def test_the_flame_view_is_walked_into_and_back() -> None:
     async with running((120, 40)) as on:
         await open_file(on, TRAINING)

@@ -9,7 +9,8 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from tui.kit.lines import Line, Span, line
+from tui.core.text.commands import RECORDING
+from tui.kit.lines import Line, paragraph
 from tui.kit.pane import FittedView, LinesView
 from tui.snapshots.explain.frames import Frame
 from tui.snapshots.model.calls import (
@@ -38,6 +39,11 @@ LEGEND_SHARE = 5
 """Divisor that limits the legend's height: at most one row in this many of the pane."""
 PAGE = 10
 """Columns per page: an eighth of a narrow screen."""
+
+NO_HISTORY = (
+    "The file has no history of the memory, only its state at the end, which is below. With "
+    f"`{RECORDING}` this view shows who allocated what, and when."
+)
 
 
 class TimelineChart(FittedView, can_focus=True):
@@ -122,7 +128,7 @@ class TimelinePane(SnapshotPane):
         yield self.state
 
     def focus_first(self) -> None:
-        self.drawn.focus()
+        (self.state if self._lacks_history() else self.drawn).focus()
 
     def state_changed(self) -> None:
         focus = self.session.focus
@@ -136,6 +142,7 @@ class TimelinePane(SnapshotPane):
             self._event = focus.event
             self.state.scroll_to(y=0, animate=False)
         self._size_legend()
+        self.drawn.display = self.legend.display = not self._lacks_history()
         self.drawn.rebuild()
         self.legend.rebuild()
         self.state.rebuild()
@@ -176,14 +183,17 @@ class TimelinePane(SnapshotPane):
         return self.app.no_color
 
     def chart(self, height: int) -> list[Line]:
-        """Draw the chart, or a line with the reason for its absence."""
+        """Draw the chart."""
         shown = self.timeline()
-        if shown is None:
+        if shown is None or not shown.buckets:
             return []
-        if not shown.buckets:
-            return [line(Span("no history was recorded: there is the state at the end only"))]
         event = self.session.focus.event if self.session.focus else None
         return layers.chart_lines(shown, height, event, self._chosen, letters=self._letters)
+
+    def _lacks_history(self) -> bool:
+        """Return whether the trace has at most OOMs, which torch records even without a history."""
+        summary = self.session.summary
+        return summary is not None and summary.events <= len(summary.ooms)
 
     def _legend_lines(self, cells: int) -> list[Line]:
         shown = self.timeline()
@@ -210,7 +220,8 @@ class TimelinePane(SnapshotPane):
             return []
         shown, events = self.timeline(), summary.events
         begin, part = shown.begin_us if shown else None, self.value(self._part_need())
-        return self.answer_lines(
+        why = [*paragraph(NO_HISTORY, cells, indent="  "), ()] if self._lacks_history() else []
+        return why + self.answer_lines(
             need, cells, lambda state, cells: state_lines(state, events, begin, cells, part=part)
         )
 
