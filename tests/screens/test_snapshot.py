@@ -261,7 +261,7 @@ async def test_without_a_history_the_timeline_says_how_to_record_one(
         await press(on, "L")
         assert "The file has no history of the memory" in on.text
         assert "--record" in on.text
-        assert "oom 100 MiB" in on.text
+        await on.until(lambda: "oom 100 MiB" in on.text)
         assert "events 0" not in on.text
         await press(on, "i")
         assert "─ Stack ─" in on.text

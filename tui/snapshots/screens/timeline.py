@@ -142,7 +142,7 @@ class TimelinePane(SnapshotPane):
             self._event = focus.event
             self.state.scroll_to(y=0, animate=False)
         self._size_legend()
-        self.drawn.display = self.legend.display = not self._lacks_history()
+        self.set_class(self._lacks_history(), "-without-history")
         self.drawn.rebuild()
         self.legend.rebuild()
         self.state.rebuild()
