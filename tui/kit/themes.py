@@ -78,7 +78,8 @@ class ThemeScreen(Dialog[str]):
     def _lines(self, _cells: int) -> list[Line]:
         lines: list[Line] = []
         for name in self._names:
-            about = ABOUT.get(name, "")
+            in_use = "in use" if name == self._present else ""
+            about = ", ".join(filter(None, [in_use, ABOUT.get(name, "")]))
             lines.append((Span(name), Span(f"  {about}" if about else "", TextStyle.QUIET)))
         return lines
 
