@@ -215,7 +215,7 @@ async def test_a_theme_is_seen_under_the_cursor_and_saved_at_once(
         on = Running(app, session, pilot)
         await on.until(lambda: app.focused is not None)
         await on.press("T")
-        assert "workbench  the default" in on.text
+        assert "workbench  in use, the default" in on.text
         await on.press("down")
         assert app.theme == "ansi"
         # What it looks like is seen beside the list.

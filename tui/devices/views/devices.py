@@ -181,16 +181,10 @@ def devices_title(
         order: the sort order of the rows.
     """
     gpus = [view for view in machine.devices if view.key != CPU]
-    name = find_shared_name(machine.devices)
+    name = find_shared_name(machine.devices) or ""
     count = [text.count(len(gpus), "GPU")] if len(gpus) > 1 else []
-    kind = [fit(name, max(12, width // 3))] if name else []
     unseen = gpus and machine.environment and not any(view.torch for view in gpus)
     seen = ["not seen by torch"] if unseen else []
-    many = [*count, *kind]
-    if count and kind:
-        # A model has a capital or a digit in its name: ``simulated`` describes GPUs instead.
-        own = f"{len(gpus)} {kind[0]} GPUs" if kind[0].isalpha() and kind[0].islower() else ""
-        many = [own or f"{len(gpus)}x {kind[0]}"]
     sorted_by = [f"by {order}"] if order != "index" else []
     *longer, shortest = _format_slowdowns(machine)
 
@@ -198,7 +192,16 @@ def devices_title(
         return TITLE_GAP.join(filter(None, ["Devices", ", ".join(parts), *slowdowns]))
 
     # Problems of GPUs stand at the end; the heading also marks the order.
-    kinds = [[*many, *seen, *sorted_by], [*many, *seen], [*count, *seen], count]
+    whole = _count_kind(len(gpus), name)
+    short = _count_kind(len(gpus), fit(name, max(12, width // 3)) if name else "")
+    kinds = [
+        [*whole, *seen, *sorted_by],
+        [*whole, *seen],
+        [*short, *seen, *sorted_by],
+        [*short, *seen],
+        [*count, *seen],
+        count,
+    ]
     titles = [build(kind, words) for kind in kinds for words in longer]
     titles += [build(kind, shortest) for kind in (count, [])]
     trouble = notice(machine.sample, machine.monitor, now) if folded else ""
@@ -207,6 +210,17 @@ def devices_title(
     room = width - (len(TITLE_GAP + figures) if figures and not trouble else 0)
     title = next((candidate for candidate in titles if len(candidate) <= room), titles[-1])
     return fit(f"{title}{TITLE_GAP}{more}", width) if more else title
+
+
+def _count_kind(gpus: int, name: str) -> list[str]:
+    """Return the number of GPUs with the name of all: ``8x NVIDIA H100``, ``2 simulated GPUs``."""
+    if gpus < 2:
+        return [name] if name else []
+    if not name:
+        return [text.count(gpus, "GPU")]
+    # A model has a capital or a digit in its name: ``simulated`` describes GPUs instead.
+    describes = name.isalpha() and name.islower()
+    return [f"{gpus} {name} GPUs" if describes else f"{gpus}x {name}"]
 
 
 def _summarize(view: DeviceView, sample: Sample | None) -> str:
