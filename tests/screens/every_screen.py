@@ -34,6 +34,7 @@ from tests.screens.helpers import (
     uuid,
 )
 from tests.screens.results import compared, progress, result, timing
+from tui.core.state_folder import imported_catalogue
 from tui.monitor.messages import (
     Cpu,
     Device,
@@ -44,8 +45,8 @@ from tui.monitor.messages import (
     Sample,
     Utilization,
 )
-from tui.recordings import DEMO, DEMO_SNAPSHOT, lines
-from tui.recordings.lines import AnyEvent, decode_event
+from tui.recordings import DEMO_SNAPSHOT, lines
+from tui.recordings.lines import AnyEvent
 from tui.results.store.records import StoredResult
 from tui.runs.state.events import EarlierRead, RunQueued, SweepSet
 from tui.runs.state.parameters import Sweep
@@ -59,7 +60,6 @@ from workloads.protocol.results import (
     Rates,
     RunResult,
     Setting,
-    WorkloadInfo,
 )
 
 RECORDINGS = Path(lines.__file__).parent
@@ -209,16 +209,8 @@ def _cpu(seconds: float) -> Cpu:
 # ---- results ----
 
 
-def catalogue() -> tuple[WorkloadInfo, ...]:
-    """Return the program's own workloads, from the demo's recording."""
-    for line in lines.read_events(RECORDINGS / DEMO):
-        event = decode_event(line) if line.speaker == "runner" else None
-        if isinstance(event, messages.Hello):
-            return event.workloads
-    raise LookupError("the recording has no catalogue")
-
-
-CATALOGUE = catalogue()
+CATALOGUE = imported_catalogue()
+"""The program's own workloads."""
 
 
 def defaults(workload: str) -> dict[str, Setting]:
