@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 @workload(
     group="health",
     title="square matrix product",
-    about="Multiplies two n x n matrices of normally distributed numbers (cuBLAS on a GPU, MKL or "
-    "its like on the CPU).",
+    about="Multiplies two n x n matrices. On a GPU cuBLAS does it, on the CPU MKL or its like; the "
+    "numbers are normally distributed.",
     look_for="The share of the limit: large products come near it, small ones wait for memory or "
     "for their launch. For the tensor cores set dtype=bfloat16 or float16, or for float32 switch "
     "cuda.matmul.fp32_precision to tf32. A cold cache slows small products; large ones read each "
