@@ -58,7 +58,7 @@ async def test_a_leak_of_host_memory_is_a_finding_beside_those_of_the_gpu() -> N
     leaks = device(findings=on_cpu().findings)
     async with opened(Scene((), (), watched=watched(leaks)), (120, 40)) as on:
         assert "host memory grows 240 MiB/min" in on.text
-        assert "allocated grows by 6.1 MiB per step" in on.text
+        assert "allocated grows 6.1 MiB/step" in on.text
 
 
 async def test_a_shell_has_no_plot() -> None:

@@ -153,7 +153,7 @@ async def test_from_the_list_to_a_run_to_its_output_and_back() -> None:
         assert "2.0 GiB" in at.on.row("    777 ")
         assert f"Memory of {STRANGER}" in at.text
         assert "cached 1.5" in at.on.row("allocated 2.0")
-        assert "allocated grows by 6.1 MiB per step (95%: 5.9 to 6.3)" in at.text
+        assert "allocated grows 6.1 MiB/step, 5.9 to 6.3 (95%)" in at.text
         assert "GiB over time in s" in at.text
         await at.press("A")
         assert "GiB over steps" in at.text

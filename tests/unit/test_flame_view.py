@@ -220,7 +220,7 @@ def test_lines_of_code_are_listed_by_what_they_allocated_themselves() -> None:
         ("train.py:9 main", 1),
     ]
     heading, *rows = site_lines(FLAME, main, 60, 4)
-    assert plain(heading) == "allocated by the line itself"
+    assert plain(heading) == "by the innermost line in the picture"
     assert plain(rows[0]).split() == [
         "B",
         "█" * 20,

@@ -140,6 +140,14 @@ def test_the_bars_of_a_group_are_in_proportion(cells: int) -> None:
     assert "1 not measured: " in " ".join(words.split())
 
 
+def test_a_group_tells_failures_from_what_was_not_run() -> None:
+    failed = ran("matmul", "cpu", status="failed", time=None, reason="out of memory")
+    rows = group_lines(make_store("no gpu", *failed).runs, "compute", ["matmul", "mlp"], 80)
+    words = " ".join(map(plain, rows))
+    assert "1 failed: matmul" in words
+    assert "1 not measured: mlp; r runs the group" in words
+
+
 # ---- an interval -------------------------------------------------------------------------------
 
 

@@ -232,7 +232,13 @@ def test_the_ranks_of_a_launcher_stand_below_it_with_their_sums() -> None:
     assert launcher.process is None
     assert (launcher.gpu, launcher.memory) == ("2 GPUs", 8 * GIB)
     assert (launcher.cpu_percent, launcher.host_memory) == (300.0, 3 * GIB)
-    assert "└ python train.py" in plain(process_line(rows[1], NOW, 100))
+
+    def mark(row: ProcessRow) -> str:
+        return plain(process_line(row, NOW, 100)).partition("python train.py")[0][-4:]
+
+    assert [mark(row).strip() for row in rows[1:5]] == ["├", "├", "├", "└"]
+    assert mark(replace(rows[4], branches=(True, False))) == "│ └ "
+    assert mark(replace(rows[4], branches=(False, True))) == "  ├ "
 
 
 def test_a_process_of_the_list_stands_above_what_it_started() -> None:

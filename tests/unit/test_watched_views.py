@@ -138,7 +138,7 @@ def test_the_row_of_what_an_oom_ended_has_the_figures_of_then(read: bool) -> Non
     shown = plain(device_line(row, 200)).split()
     assert shown[3:7] == ["130.0", "GiB", "138.0", "GiB"]
     said = words(missing_lines(row, 100))
-    assert "from its OOM: 130.0 GiB allocated for 129.0 GiB requested" in said
+    assert "as of its OOM: 130.0 GiB allocated for 129.0 GiB requested" in said
     assert "n/a" not in said
 
 
@@ -176,16 +176,24 @@ def test_no_row_has_anything_of_a_stranger_that_moves_the_cursor() -> None:
         (
             GrowthRate(6.1 * MIB, 5.9 * MIB, 6.3 * MIB),
             "step",
-            "allocated grows by 6.1 MiB per step (95%: 5.9 to 6.3)",
+            "allocated grows 6.1 MiB/step, 5.9 to 6.3 (95%)",
         ),
         (
             GrowthRate(6.1 * MIB, 5.9 * MIB, 6.3 * MIB, steady=False),
             "step",
-            "allocated grew, but not steadily: 6.1 MiB per step (95%: 5.9 to 6.3)",
+            "allocated grew, but not steadily: 6.1 MiB/step, 5.9 to 6.3 (95%)",
         ),
-        (GrowthRate(-3.0 * GIB, -3.2 * GIB, -2.8 * GIB), "s", "allocated falls by 3.0 GiB per s"),
-        (GrowthRate(0.0, -512.0, 512.0), "step", "may grow, fall or stay: 0 B per step"),
-        (GrowthRate(0.0, 0.0, 0.0), "step", "allocated does not grow: 0 B per step (95%: 0 to 0)"),
+        (
+            GrowthRate(-3.0 * GIB, -3.2 * GIB, -2.8 * GIB),
+            "s",
+            "allocated falls 3.0 GiB/s, 2.8 to 3.2 (95%)",
+        ),
+        (
+            GrowthRate(0.0, -512.0, 512.0),
+            "step",
+            "may grow, fall or stay: 0 B/step, -500 to 500 (95%)",
+        ),
+        (GrowthRate(0.0, 0.0, 0.0), "step", "allocated does not grow: 0 B/step"),
     ],
 )
 def test_growth_is_told_with_its_interval(growth: GrowthRate, per: str, said: str) -> None:

@@ -332,18 +332,19 @@ def find_growth(
     part = "steps" if per == "step" else "time"
     return Finding(
         key,
-        f"{subject} grows {rate} (95%), in {over}",
+        f"{subject} grows {rate}, in {over}",
         f"{source}, the least of each part of the {part}; Sen 1968",
     )
 
 
 def _format_rate(growth_rate: GrowthRate, times: float, per: str) -> str:
-    """Return the rate and its bounds in one unit: ``3.1 MiB/min, 2.8 to 3.4``."""
+    """Return the rate and its bounds in one unit: ``3.1 MiB/min, 2.8 to 3.4 (95%)``."""
     rates = [times * value for value in (growth_rate.rate, growth_rate.low, growth_rate.high)]
     power = min(4, max(0, math.floor(math.log(max(rates), 1024))))
     half_width = (growth_rate.high - growth_rate.low) / 2 / growth_rate.rate
     rate, low, high = (plain(significant(rate / 1024**power, half_width or None)) for rate in rates)
-    return f"{rate} {_UNITS[power]}/{per}, {low} to {high}"
+    interval = "" if low == high else f", {low} to {high} (95%)"
+    return f"{rate} {_UNITS[power]}/{per}{interval}"
 
 
 def _compute_minima(first: _Point, other: _Point) -> _Point:

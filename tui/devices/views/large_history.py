@@ -486,8 +486,9 @@ def large_lines(
             if following in (None, figure.name)
             else [f"{NEXT_KEY} {_name(view, recent, following)}"]
         )
-        blank = [[highest, period, gap, *hint], [period, gap], [span, gap], [gap]] if gap else []
         more = [part for part in (period, zoom) if part]
+        briefly = [zoom or span]
+        blank = [[highest, *more, gap, *hint], [*more, gap], [*briefly, gap], [gap]] if gap else []
         rests = [*blank, [highest, *more, *hint], [*more, *hint], more, [period], []]
         start = [f"{view.label} {figure.label}", present if valued else ""]
         heading = heading_line(start, rests, cells)

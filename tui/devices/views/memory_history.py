@@ -133,7 +133,13 @@ def _draw_block(
         zoom = ZOOMED if drawn is not figure else ""
         period = f"last {format_span(recent.known_s(room * seconds))}"
         gap = explain_gap(recent.points, readings, seconds, until)
-        rests = [[highest, period, zoom, gap], [period, zoom, gap], [period, gap], [period], []]
+        rests = [
+            [highest, period, zoom, gap],
+            [period, zoom, gap],
+            [zoom or period, gap],
+            [zoom],
+            [],
+        ]
         heading = heading_line([f"{view.label} {figure.label}", present], rests, cells)
     labels = [label_row(drawn.full_text, row, rows, LABEL) for row in range(rows)]
     area = draw_area(readings, rows, figure.style)

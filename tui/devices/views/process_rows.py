@@ -70,10 +70,15 @@ class ProcessRow:
     """The process is this program's own worker."""
     position: int = 0
     """The position of its device among the devices."""
-    depth: int = 0
-    """The number of rows above it that are its ancestors."""
+    branches: tuple[bool, ...] = ()
+    """For each ancestor but the outermost and for itself: whether a sibling follows below."""
     shown: tuple[str, str] = ("", "")
     """The shortened command, and a shorter form that begins with its distinguishing words."""
+
+    @property
+    def depth(self) -> int:
+        """The number of rows above it that are its ancestors."""
+        return len(self.branches)
 
     @property
     def job(self) -> int | None:
@@ -274,12 +279,15 @@ def _build_tree(rows: list[ProcessRow], order: Order, before: Sequence[str]) -> 
     in_order = _make_sorter(order, before, below)
     tree: list[ProcessRow] = []
 
-    def add_rows(siblings: list[ProcessRow], depth: int) -> None:
-        for row in in_order(siblings):
-            tree.append(replace(row, depth=depth))
-            add_rows(below.get(row.key, []), depth + 1)
+    def add_rows(siblings: list[ProcessRow], branches: tuple[bool, ...]) -> None:
+        for number, row in enumerate(in_order(siblings), 1):
+            own = (*branches, number < len(siblings))
+            tree.append(replace(row, branches=own))
+            add_rows(below.get(row.key, []), own)
 
-    add_rows(top, 0)
+    for row in in_order(top):
+        tree.append(row)
+        add_rows(below.get(row.key, []), ())
     return tree
 
 

@@ -99,10 +99,21 @@ def _age_cell(shown: _Row) -> Span:
 
 
 def _format_command(row: ProcessRow) -> str:
-    indent = "  " * (row.depth - 1) + f"{glyphs.GLYPHS.corner} " if row.depth else ""
     why = _join_reasons(row)
     command = row.shown[0] or row.command
-    return f"{indent}{_format_rank(row.torch_process)}{command}" + (f" ({why})" if why else "")
+    return f"{_draw_branches(row.branches)}{_format_rank(row.torch_process)}{command}" + (
+        f" ({why})" if why else ""
+    )
+
+
+def _draw_branches(branches: tuple[bool, ...]) -> str:
+    """Return the lines of the tree before a command; empty for a process without a parent."""
+    if not branches:
+        return ""
+    drawn = glyphs.GLYPHS
+    *above, own = branches
+    lines = [f"{drawn.wall} " if follows else "  " for follows in above]
+    return f"{''.join(lines)}{drawn.branch if own else drawn.corner} "
 
 
 COMMAND = "command"

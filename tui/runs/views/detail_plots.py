@@ -60,7 +60,10 @@ def group_lines(state: RunsState, group: str, names: Sequence[str], cells: int) 
     known = [(name, find_shown_runs(state, name, where)) for name in names]
     timed = [(name, runs) for name, runs in known if any(map(get_median, runs.values()))]
     measured = {name for name, _ in timed}
-    waiting = [name for name in names if name not in measured]
+    failed = [
+        name for name, runs in known if name not in measured and any(map(_failed, runs.values()))
+    ]
+    waiting = [name for name in names if name not in measured and name not in failed]
     if timed:
         words = "bars are relative to the slowest device of each workload"
         rows += paragraph(words, cells, TextStyle.QUIET)
@@ -70,10 +73,16 @@ def group_lines(state: RunsState, group: str, names: Sequence[str], cells: int) 
             return _draw_bars(*timed[number], room, label_cells)
 
         rows += draw_beside(draw, len(timed), cells)
+    if failed:
+        rows += paragraph(f"{len(failed)} failed: {', '.join(failed)}", cells, TextStyle.BAD)
     if waiting:
         words = f"{len(waiting)} not measured: {', '.join(waiting)}; r runs the group"
         rows += paragraph(words, cells, TextStyle.QUIET)
     return rows
+
+
+def _failed(run: RunState | None) -> bool:
+    return run is not None and run.result is not None and run.result.status == "failed"
 
 
 def _draw_bars(

@@ -391,7 +391,7 @@ def site_lines(flame: Flame, chosen: Path, cells: int, rows: int) -> list[Line]:
     for site in own_memory(flame):
         is_below = any(path[: len(chosen)] == chosen for path in site.paths)
         bars.append(SiteBar(site.label, site.rank, site.bytes, is_quiet=not is_below))
-    heading = fit_line(line(Span("allocated by the line itself", TextStyle.QUIET)), cells)
+    heading = fit_line(line(Span("by the innermost line in the picture", TextStyle.QUIET)), cells)
     return [heading, *site_bar_lines(bars, flame.total_bytes, cells, rows - 1)]
 
 

@@ -257,7 +257,7 @@ def missing_lines(
     if row.ended and not has_banner and not shows_whole_state(row, cells):
         lines += paragraph(f"{row.process.pid}: {words}", cells, style, indent="  ")
     if row.at_oom is not None:
-        words = f"allocated, reserved and cached are from its OOM{_describe_requested(row.at_oom)}"
+        words = f"allocated, reserved and cached are as of its OOM{_describe_requested(row.at_oom)}"
         lines += paragraph(words, cells, TextStyle.QUIET, indent="  ")
     for why, names in reasons.items():
         words = f"{', '.join(names)} {text.NA}: {why}"

@@ -236,17 +236,17 @@ def _describe_growth(subject: str, growth: GrowthRate | None, per: str, why: str
     if growth.low > 0 and not growth.steady:
         return f"{subject} grew, but not steadily: {_format_rates(growth, per)}"
     if growth.low > 0:
-        return f"{subject} grows by {_format_rates(growth, per)}"
+        return f"{subject} grows {_format_rates(growth, per)}"
     if growth.high < 0:
         falls = GrowthRate(-growth.rate, -growth.high, -growth.low)
-        return f"{subject} falls by {_format_rates(falls, per)}"
+        return f"{subject} falls {_format_rates(falls, per)}"
     if growth.low == growth.high == 0:
         return f"{subject} does not grow: {_format_rates(growth, per)}"
     return f"{subject} may grow, fall or stay: {_format_rates(growth, per)}"
 
 
 def _format_rates(growth: GrowthRate, per: str) -> str:
-    """Return the rate and its bounds in one unit: ``3.1 MiB per step (95%: 2.8 to 3.4)``."""
+    """Return the rate and its bounds in one unit: ``3.1 MiB/step, 2.8 to 3.4 (95%)``."""
     values = (growth.rate, growth.low, growth.high)
     most = max(abs(value) for value in values)
     power = 0
@@ -254,7 +254,8 @@ def _format_rates(growth: GrowthRate, per: str) -> str:
         most, power = most / 1024, power + 1
     half = (growth.high - growth.low) / 2
     rate, low, high = (_format_rounded(value / 1024**power, half / 1024**power) for value in values)
-    return f"{rate} {_UNITS[power]} per {per} (95%: {low} to {high})"
+    interval = "" if low == high else f", {low} to {high} (95%)"
+    return f"{rate} {_UNITS[power]}/{per}{interval}"
 
 
 def _format_rounded(value: float, half_width: float) -> str:
