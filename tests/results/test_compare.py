@@ -91,7 +91,7 @@ def test_another_driver_is_named_beside_what_has_become_slower(tmp_path: Path) -
     # Told once, and not again for each workload.
     assert text.count("590.10.01") == 1
     assert "corrected for 2 comparisons" in text
-    assert "uncorrected, 0.1 would be expected" in text
+    assert "without it, 0.1 are expected by chance" in text
 
 
 def test_what_differs_comes_first_and_most_of_all_what_has_become_slower(tmp_path: Path) -> None:

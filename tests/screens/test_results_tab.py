@@ -207,7 +207,7 @@ async def test_two_are_marked_and_their_environments_compared_over_what_both_hav
         assert "├" in at.row("matmul n=4096")
         assert "  same  " in at.row("conv2d n=4096")
         assert "changed from A to B (not necessarily causes): driver 570.1 → 590.2" in said(at)
-        assert "would be expected" in said(at)
+        assert "are expected by chance" in said(at)
         axis = at.row("B is  ")
         assert axis.index("x slower") < axis.index("x faster")
         assert "matmul on cuda:0 1.10x slower than A, 95% interval 1." in said(at)

@@ -324,7 +324,7 @@ def format_closing_notes(comparison: StoreComparison) -> list[str]:
         corrected = sum(question.answer.corrected for question in comparison.questions)
         lines.append(
             f"corrected for {comparison.tested} comparisons (Holm): at most a 5% chance of any"
-            f" false difference; uncorrected, {comparison.false_alone:.1f} would be expected"
+            f" false difference; without it, {comparison.false_alone:.1f} are expected by chance"
             + (f"; {corrected} became unclear" if corrected else "")
         )
     lines += [_format_unpaired(item) for item in comparison.unpaired[:_MOST_UNPAIRED]]

@@ -184,10 +184,10 @@ class WorkloadsPane(RunsPane):
     SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.WORKLOADS, Topic.SELECTION, Topic.RUNNER})
     HELP = (
         "The newest runs. cpu, cuda:0: the median time of a call. speed-up: the CPU's time over "
-        "the GPU's. rate, of limit: the GPU's, and its share of a peak. peak memory: of the GPU. "
-        "state: half of the 95% interval, or "
-        "the reason. '*': changed parameters. '!': warnings (i). 'other flags': flags have changed "
-        "since. n/a: does not run there."
+        "the GPU's. rate: the GPU's bytes or operations a second, else the CPU's. of limit: the "
+        "rate over the hardware's. peak memory: of the GPU. state: ok with half of the 95% "
+        "interval, or what happened. '*': changed parameters. '!': warnings (i). 'other flags': "
+        "flags have changed since. n/a: does not run there."
     )
 
     def __init__(
