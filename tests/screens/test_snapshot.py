@@ -210,6 +210,21 @@ async def test_sites_are_searched_grouped_and_unfolded() -> None:
         assert "search:" not in on.text
 
 
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_a_site_has_its_memory_over_the_events_where_there_is_room(
+    size: tuple[int, int],
+) -> None:
+    async with running(size) as on:
+        await open_file(on, str(DEMO))
+        await press(on, "a")
+        assert ("GiB over events" in on.text) == (size[0] >= 110)
+        assert ("highest 2.9 GiB" in on.text) == (size[0] >= 110)
+        await press(on, "right", "down")
+        assert ("highest 2.9 GiB" in on.text) == (size[0] >= 110), "a caller has its site's"
+        await press(on, "left", "left", "b")
+        assert "over events" not in on.text, "functions have no layer"
+
+
 async def test_zoom_and_cursor_of_the_timeline() -> None:
     async with running() as on:
         await open_file(on, TRAINING)

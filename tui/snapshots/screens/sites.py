@@ -5,26 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import Container
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.kit.lines import Line, Span, TextStyle, line, paragraph
 from tui.kit.lists import FieldInput, NumberedList
-from tui.kit.pane import LineBar, LinesView, text_cells
+from tui.kit.pane import FittedView, LineBar, LinesView, text_cells
 from tui.snapshots.explain.frames import Frame
 from tui.snapshots.model.calls import (
     DIFFERENCE,
     SITES,
     STACK,
+    TIMELINE,
     Changes,
     DifferenceArguments,
     Need,
     SitesArguments,
     StackArguments,
+    TimelineArguments,
 )
+from tui.snapshots.model.pictures import Layer, Timeline
 from tui.snapshots.model.results import (
     Difference,
     DiffRow,
@@ -36,6 +40,10 @@ from tui.snapshots.session.snapshot_session import SnapshotSession
 from tui.snapshots.views import sites as view
 from tui.snapshots.views.overview import loading_lines
 from tui.snapshots.views.shared_lines import format_moment, refused_lines, stack_lines
+from tui.snapshots.views.site_growth import find_layer, growth_lines
+
+WIDE_FROM = 110
+"""Least width in cells for the plot of a site beside its stack."""
 
 
 class SitesTree(NumberedList):
@@ -73,7 +81,8 @@ class SitesPane(SnapshotPane):
         "timeline. right or space unfolds its callers, left"
         " folds them. / searches all frames: a text, a /pattern/, or an address such as "
         "0x7f1200. Below: the stack with the most bytes under the cursor, innermost first; "
-        "frames outside your code are dim. tab goes there."
+        "frames outside your code are dim. tab goes there. In a wide terminal, beside it: the "
+        "site's memory over the events, with the moment as a line."
     )
 
     def __init__(self, session: SnapshotSession, *, id: str) -> None:  # noqa: A002 (Textual's name)
@@ -83,6 +92,9 @@ class SitesPane(SnapshotPane):
         )
         self.tree_list = SitesTree(self)
         self.stack = LinesView(self._stack_lines, id="stack")
+        self.growth = FittedView(self._growth_lines)
+        self.growth.id = "growth"
+        self.growth.can_focus = False
         self._open: dict[view.Path, bool] = {}
         self._lines_shown: list[view.SiteLine] = []
         self._question: object = None
@@ -92,7 +104,9 @@ class SitesPane(SnapshotPane):
         yield self.search
         yield LineBar(self._heading, id="heading")
         yield self.tree_list
-        yield self.stack
+        with Container(id="below"):
+            yield self.stack
+            yield self.growth
 
     def focus_first(self) -> None:
         self.tree_list.focus()
@@ -108,8 +122,21 @@ class SitesPane(SnapshotPane):
             self.tree_list.scroll_to(y=0, animate=False)
         self.tree_list.rebuild()
         self.query_one("#heading", LineBar).rebuild()
-        self.stack.rebuild()
+        self._draw_below()
         self._retitle()
+
+    def _draw_below(self) -> None:
+        """Draw the stack, and beside it the memory over the events if there is room."""
+        self.set_class(self._timeline_need() is not None, "-with-growth")
+        self.growth.display = self._layer() is not None
+        self.stack.rebuild()
+        self.growth.rebuild()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Request the timeline if the new width has room for it."""
+        super().on_resize(event)
+        self._draw_below()
+        self.change_needs()
 
     # ---- requests ----
 
@@ -122,7 +149,7 @@ class SitesPane(SnapshotPane):
             return self._listing(path)
 
         view.nodes(listing, self._open)
-        return *map(self._need, paths), self._stack_need()
+        return *map(self._need, paths), self._stack_need(), self._timeline_need()
 
     def _need(self, path: view.Path) -> Need[SitesArguments, SiteListing] | None:
         focus = self.session.focus
@@ -187,6 +214,27 @@ class SitesPane(SnapshotPane):
             return None
         return Need(STACK, StackArguments(node.row.stack))
 
+    def _timeline_need(self) -> Need[TimelineArguments, Timeline] | None:
+        """Return the request for the layers; ``None`` where no plot of a site has room."""
+        focus, cells = self.session.focus, self.size.width
+        if focus is None or cells < WIDE_FROM or self.session.grouping != "site":
+            return None
+        return Need(TIMELINE, TimelineArguments(focus.device, cells // 2, 0, None, "site"))
+
+    def _layer(self) -> Layer | None:
+        """Return the layer of the site under the cursor, or of the site that has the caller."""
+        timeline, node = self.value(self._timeline_need()), self.node
+        if timeline is None or node is None or not node.path:
+            return None
+        return find_layer(timeline, node.path[0])
+
+    def _growth_lines(self, cells: int, rows: int) -> list[Line]:
+        timeline, layer = self.value(self._timeline_need()), self._layer()
+        if timeline is None or layer is None:
+            return []
+        event = self.session.focus.event if self.session.focus else None
+        return growth_lines(timeline, layer, event, cells, rows)
+
     def stack_shown(self) -> Sequence[Frame]:
         return self.value(self._stack_need()) or ()
 
@@ -230,7 +278,7 @@ class SitesPane(SnapshotPane):
     @on(NumberedList.Moved)
     def _moved(self) -> None:
         self.stack.scroll_to(y=0, animate=False)
-        self.stack.rebuild()
+        self._draw_below()
         self.change_needs()
 
     def begin_search(self) -> None:
