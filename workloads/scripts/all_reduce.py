@@ -1,11 +1,11 @@
 """Average a tensor over several processes, as data-parallel training does with gradients."""
 
 import time
-from multiprocessing import get_context
 from tempfile import TemporaryDirectory
 
 import torch
 import torch.distributed as dist
+from torch.multiprocessing.spawn import spawn
 
 
 def average(tensor: torch.Tensor) -> object:
@@ -32,6 +32,5 @@ def run(rank: int, world: int, meet: str) -> None:
 
 if __name__ == "__main__":
     world = torch.cuda.device_count() or 2  # one process per GPU, or two on the CPU
-    with TemporaryDirectory() as folder, get_context("spawn").Pool(world) as pool:
-        ranks = [(rank, world, f"file://{folder}/meet") for rank in range(world)]
-        pool.starmap(run, ranks, chunksize=1)
+    with TemporaryDirectory() as folder:
+        spawn(run, args=(world, f"file://{folder}/meet"), nprocs=world)

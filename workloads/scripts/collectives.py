@@ -1,10 +1,10 @@
 """Time collective operations over two ranks, with the bandwidths that nccl-tests reports."""
 
-from multiprocessing import get_context
 from tempfile import TemporaryDirectory
 
 import torch
 import torch.distributed as dist
+from torch.multiprocessing.spawn import spawn
 from torch.utils.benchmark import Timer
 
 all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
@@ -36,5 +36,5 @@ def run_rank(rank: int, folder: str) -> None:
 
 
 if __name__ == "__main__":
-    with TemporaryDirectory() as folder, get_context("spawn").Pool(2) as pool:
-        pool.starmap(run_rank, [(0, folder), (1, folder)], chunksize=1)
+    with TemporaryDirectory() as folder:
+        spawn(run_rank, args=(folder,), nprocs=2)

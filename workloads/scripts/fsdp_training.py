@@ -1,6 +1,5 @@
 """Train with FSDP2 over two ranks, and show what each of them stores."""
 
-from multiprocessing import get_context
 from tempfile import TemporaryDirectory
 
 import torch
@@ -9,6 +8,7 @@ from torch import Tensor, nn, optim
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
+from torch.multiprocessing.spawn import spawn
 
 
 def train_step(model: nn.Module, optimizer: optim.Optimizer, x: Tensor, y: Tensor) -> Tensor:
@@ -36,5 +36,5 @@ def run_rank(rank: int, folder: str) -> None:
 
 
 if __name__ == "__main__":
-    with TemporaryDirectory() as folder, get_context("spawn").Pool(2) as pool:
-        pool.starmap(run_rank, [(0, folder), (1, folder)], chunksize=1)
+    with TemporaryDirectory() as folder:
+        spawn(run_rank, args=(folder,), nprocs=2)
