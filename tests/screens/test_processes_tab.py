@@ -61,7 +61,7 @@ async def test_the_processes_of_all_gpus_are_in_one_table_and_a_filter_narrows_i
     async with running((120, 40), "two gpus", seen) as at:
         await at.press("4")
         assert at.row("torchrun train.py").split()[1:5] == ["900", "ada", "2", "GPUs"]
-        assert "cuda:0" in at.row("└ python rank 0")
+        assert "cuda:0" in at.row("├ python rank 0")
         assert "cuda:1" in at.row("└ python rank 1")
         assert "80%" in at.row("rank 1")
         await at.press("slash", *"cuda:1", "enter")

@@ -18,7 +18,7 @@ from textual.scrollbar import ScrollBar
 
 from tests.screens.app_helpers import Running, running
 from tests.screens.contrast import DARK, LEAST, contrast, texts
-from tests.screens.every_screen import SNAPSHOT, results, samples, started
+from tests.screens.every_screen import CATALOGUE, SNAPSHOT, results, samples, started
 from tests.screens.helpers import screen_strips
 from tests.screens.watched import ScriptedRuns, kept_run, ran_out, unread, watched
 from tests.tiers import VARIANT
@@ -100,7 +100,7 @@ TITLES = {
     "log": "Log",
     "filter": "Workloads",
     "parameters": "Parameters of matmul",
-    "run all": "Run 61 workloads?",
+    "run all": f"Run {len(CATALOGUE)} workloads?",
     "help": "Help",
     "palette": "type a command",
     "themes": "Theme",
