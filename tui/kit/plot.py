@@ -154,6 +154,19 @@ def plot_lines(plot: Plot, cells: int, height: int) -> list[Line]:
     )
 
 
+def fit_plot_lines(plot: Plot, cells: int, height: int, rows: int) -> list[Line]:
+    """Return the plot in at most ``rows`` rows; nothing if these are too few.
+
+    Args:
+        plot: with at least one place and value.
+        cells: width of a line; at least :data:`LEAST_CELLS`.
+        height: rows between the edges if the plot has all that it may have around them.
+        rows: the rows; those that the plot does not need around its edges make it higher.
+    """
+    height += rows - len(plot_lines(plot, cells, height))
+    return plot_lines(plot, cells, height) if height >= LEAST_HEIGHT else []
+
+
 def _draw(plot: Plot, cells: int, height: int) -> tuple[list[Line], int]:
     """Return the lines, and the rows of the legend that explain the mark of several points."""
     wall = _wall_labels(plot.upright, height)

@@ -73,9 +73,11 @@ class ResidentMemory:
             ended: the process has ended.
         """
         newest = self.points[-1].at if self.points else 0.0
-        if self._trend is None or ended or newest - self._trend.at >= TREND_S:
-            self._trend = self._compute_trend(newest)
-        return self._trend
+        last = self._trend
+        # An ended process has the same points for good, and is drawn with each of the others.
+        if last is None or (ended and newest != last.at) or newest - last.at >= TREND_S:
+            last = self._trend = self._compute_trend(newest)
+        return last
 
     def _compute_trend(self, newest: float) -> ResidentTrend:
         points = [(point.at, float(point.resident)) for point in self.points]

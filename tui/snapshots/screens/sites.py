@@ -133,10 +133,9 @@ class SitesPane(SnapshotPane):
         self.growth.rebuild()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Request the timeline if the new width has room for it."""
+        """Request the timeline if the new width has room for it, or draw without it."""
         super().on_resize(event)
         self._draw_below()
-        self.change_needs()
 
     # ---- requests ----
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tui.core.text import numbers as text
 from tui.kit.lines import Line, Span, TextStyle, fit_line, line
-from tui.kit.plot import LEAST_CELLS, LEAST_HEIGHT, Axis, Curve, Event, Plot, plot_lines
+from tui.kit.plot import LEAST_CELLS, LEAST_HEIGHT, Axis, Curve, Event, Plot, fit_plot_lines
 from tui.kit.scale import Scale, scale_for
 from tui.snapshots.model.pictures import REST, Layer, Timeline
 from tui.snapshots.views.site_bars import layer_area
@@ -54,8 +54,5 @@ def growth_lines(
         Span(layer.label, TextStyle.STRONG),
         Span(f"  highest {text.size(max(layer.bytes))}", TextStyle.QUIET),
     )
-    # A narrow legend has a row more, and a plot without a sign one less.
-    height += rows - 1 - len(plot_lines(plot, cells, height))
-    if height < LEAST_HEIGHT:
-        return []
-    return [fit_line(heading, cells), *plot_lines(plot, cells, height)]
+    lines = fit_plot_lines(plot, cells, height, rows - 1)
+    return [fit_line(heading, cells), *lines] if lines else []

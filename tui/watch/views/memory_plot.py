@@ -12,14 +12,14 @@ from typing import Literal
 from tui.allocators.messages import NO_TORCH
 from tui.devices.state.watched_processes import StepPoint
 from tui.kit.lines import Line, TextStyle, paragraph
-from tui.kit.plot import LEAST_CELLS, Axis, Curve, Event, Level, Plot, plot_lines
+from tui.kit.plot import LEAST_CELLS, LEAST_HEIGHT, Axis, Curve, Event, Level, Plot, fit_plot_lines
 from tui.kit.scale import Scale, below, scale_for
 from tui.watch.state.run import Mark, WatchedDevice
 
 Over = Literal["time", "steps"]
 AROUND_PLOT = 4
 """Rows of a plot outside its edges: its name and legend, marks, the lower edge."""
-LEAST_PLOT = 4
+LEAST_PLOT = LEAST_HEIGHT
 """The fewest rows between the edges; with fewer, no plot is drawn."""
 LEGIBLE_PLOT = 9
 """Rows between the edges that a plot gets before what repeats other lines or is explained on a key.
@@ -125,9 +125,8 @@ def _draw(plot: Plot, cells: int, rows: int) -> list[Line]:
     unnamed = tuple(replace(event, name="") for event in plot.events)
     without = replace(plot, levels=())
     for drawn in (plot, without, replace(without, events=unnamed), replace(without, events=())):
-        spare = rows - len(plot_lines(drawn, cells, height))
-        if height + spare >= LEAST_PLOT:
-            return plot_lines(drawn, cells, height + spare)
+        if lines := fit_plot_lines(drawn, cells, height, rows):
+            return lines
     return []
 
 
