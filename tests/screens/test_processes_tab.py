@@ -70,6 +70,19 @@ async def test_the_processes_of_all_gpus_are_in_one_table_and_a_filter_narrows_i
         assert not at.row("python rank 0")
         await at.press("escape")
         assert at.row("python rank 0")
+        await at.press("slash", *"nobody", "enter")
+        assert "No process matches nobody." in at.text
+
+
+async def test_an_empty_list_says_that_nvml_lists_no_process() -> None:
+    idle = [gpu(at, processes=(), memory=DeviceMemory(139 * GIB, 0, 139 * GIB, 0)) for at in (0, 1)]
+    async with running((80, 24), "two gpus", sample(*idle)) as at:
+        await at.press("4")
+        assert at.row("NVML lists no process on 2 GPUs.")
+    unread = gpu(processes=None, unavailable={"processes": "not permitted"})
+    async with running((80, 24), "one gpu", sample(unread)) as at:
+        await at.press("4")
+        assert "NVML lists no process" not in at.text
 
 
 async def test_a_new_process_has_the_color_of_its_job_at_once() -> None:

@@ -39,6 +39,7 @@ from tui.devices.views.process_page import process_page
 from tui.devices.views.process_rows import ORDERS, Order, ProcessRow, process_rows
 from tui.devices.views.processes import (
     columns,
+    explain_no_rows,
     find_order,
     heading,
     process_line,
@@ -76,8 +77,12 @@ class ProcessList(KeyedList):
         return [row.key for row in self._pane.rows]
 
     def row_lines(self, cells: int) -> Sequence[Line]:
-        """Return a line per process with its user and its memory."""
+        """Return a line per process with its user and its memory, or why there is none."""
         pane = self._pane
+        if not pane.rows:
+            return explain_no_rows(
+                pane.machine.nvml_devices, pane.pattern, cells, of_host=pane.of_host
+            )
         now, of_host, torch, colors = pane.now, pane.of_host, pane.torch, pane.job_colors
         return [
             process_line(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from tui.devices.state.watched_processes import WatchedProcesses
 from tui.devices.views.process_rows import ORDERS, Order, ProcessRow
 from tui.kit.lines import LAYERS, Line, Span, TextStyle, cell_len, paragraph
 from tui.kit.table import REST, Column, Layout, fit_columns, heading_line, order_at, row_line
+from tui.monitor.messages import Device
 
 JOB_MARK = {False: "▌", True: "|"}
 """A sign in the color that a job has in the bars of the GPUs; in ASCII or not."""
@@ -233,6 +234,30 @@ def process_line(
         # Unattributed memory: the explanation appears below the list under the cursor.
         row = replace(row, command=row.command.partition(":")[0])
     return row_line(layout, _Row(row, now, color))
+
+
+def explain_no_rows(
+    devices: Sequence[Device], pattern: str, cells: int, *, of_host: bool = False
+) -> list[Line]:
+    """Return the text in place of an empty list; none while the processes are not known.
+
+    Args:
+        devices: NVML's devices.
+        pattern: the filter, which may have left no row.
+        cells: the width.
+        of_host: the list is of the host's processes.
+    """
+    if pattern:
+        words = (
+            f"No process matches {pattern}. A word matches a GPU, user or command. Escape clears"
+            " the filter."
+        )
+    elif of_host or not devices or any(device.processes is None for device in devices):
+        return []
+    else:
+        subject = "the GPU" if len(devices) == 1 else text.count(len(devices), "GPU")
+        words = f"NVML lists no process on {subject}."
+    return paragraph(words, cells, TextStyle.NOTE)
 
 
 def _format_rank(process: TorchProcess | None) -> str:
