@@ -8,6 +8,7 @@ from tests.screens.every_screen import Scene, scenes
 from tests.screens.opened import opened
 from tests.screens.watched import device, unread, watched
 from tests.tiers import with_variants
+from tui.kit.pane import LinesView
 
 
 @pytest.mark.parametrize("size", with_variants([(120, 40)], [(80, 24), (200, 55)]))
@@ -15,6 +16,25 @@ async def test_the_output_of_an_ended_run_opens_at_its_end(size: tuple[int, int]
     over = watched(device(), unread(), over=True)
     async with opened(Scene((), ("l",), watched=over), size) as on:
         assert "step 240 loss" in on.text
+        body = on.app.screen.query_one("#watched-output LinesView", LinesView)
+        assert body.vertical_scrollbar.position == body.max_scroll_y > 0
+
+
+async def test_in_a_wide_terminal_the_output_stands_beside_the_memory() -> None:
+    scene = Scene((), ("l",), watched=watched(device(), unread()))
+    for size, is_beside in (((149, 55), False), ((150, 55), True), ((150, 24), True)):
+        async with opened(scene, size) as on:
+            row = on.row("Output   ")
+            assert ("Memory of" in row) == is_beside
+            await on.press("l")
+            assert "Memory of" in on.text
+            assert "Memory of" not in on.row("Output   ")
+
+
+async def test_a_run_without_processes_has_its_output_alone() -> None:
+    async with opened(Scene((), (), watched=watched()), (200, 55)) as on:
+        assert on.row("Output   ")
+        assert "Memory of" not in on.text
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])

@@ -87,23 +87,23 @@ class CommandScreen(Screen[None]):
     def __init__(self, program: Program) -> None:
         super().__init__()
         self.program = program
-        self._hidden_at_first: Sequence[Pane] = ()
+        self._hidden_at_first: Sequence[Widget] = ()
 
-    # ---- panes that the first frame does not show ----
+    # ---- parts that the first frame does not show ----
 
-    def hide_at_first(self, panes: Sequence[Pane]) -> None:
-        """Hide panes, which :meth:`mount_hidden` may mount later than the others."""
-        self._hidden_at_first = tuple(panes)
-        for pane in self._hidden_at_first:
-            pane.display = False
+    def hide_at_first(self, parts: Sequence[Widget]) -> None:
+        """Hide panes or containers, which :meth:`mount_hidden` may mount later than the others."""
+        self._hidden_at_first = tuple(parts)
+        for part in self._hidden_at_first:
+            part.display = False
 
     @property
     def are_hidden_mounted(self) -> bool:
-        """True once the panes that were hidden at first can be shown."""
-        return all(pane.is_mounted for pane in self._hidden_at_first)
+        """True once the parts that were hidden at first can be shown."""
+        return all(part.is_mounted for part in self._hidden_at_first)
 
     async def mount_hidden(self) -> None:
-        """Mount the panes that were hidden at first: the first frame does not wait for them."""
+        """Mount the parts that were hidden at first: the first frame does not wait for them."""
         if not self.are_hidden_mounted:
             await self.mount_all(self._hidden_at_first, before=self.query_one(FooterBar))
             self.catch_up()

@@ -365,6 +365,9 @@ class LinesView(ScrollView, can_focus=True):
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Follow the end of the lines until the user scrolls up, and again from the end."""
         super().watch_scroll_y(old_value, new_value)
+        if self._stick_to_end:
+            # Textual leaves the thumb of a scroll bar that is not laid out yet.
+            self.vertical_scrollbar.position = new_value
         before_end = new_value < self.max_scroll_y
         self._was_left = before_end and (self._was_left or new_value < old_value)
 

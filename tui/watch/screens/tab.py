@@ -15,6 +15,7 @@ from typing import ClassVar, Protocol
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.containers import Container
 from textual.notifications import SeverityLevel
 from textual.timer import Timer
 from textual.worker import Worker
@@ -67,6 +68,8 @@ _STORED_OOM = "stored OOM"
 """Group of the workers that explain the OOM of the run under the cursor."""
 TALL_ROWS = 45
 """Rows of the screen from which the output stands below the memory."""
+BESIDE_FROM = 150
+"""Cells of the screen from which the output that a user asks for stands beside the memory."""
 
 
 class SnapshotOpener(DeviceProgram, Protocol):
@@ -102,8 +105,9 @@ class WatchTab(CommandScreen):
             program.machine, lambda: self.run_pane.table.selected, clock
         )
         self.output = OutputPane(lambda: session.state)
-        self._panes_of_run = (self.run_pane, self.memory, self.output)
-        self.hide_at_first(self._panes_of_run)
+        self._lower = Container(self.memory, self.output, id="watched-lower")
+        self._parts_of_run = (self.run_pane, self._lower)
+        self.hide_at_first(self._parts_of_run)
         self._stored_runs = StoredRuns(session.stored_runs)
         self._explaining: Path | None = None
         """Folder of the run whose OOM is being explained."""
@@ -121,7 +125,7 @@ class WatchTab(CommandScreen):
         yield self.header()
         yield self.runs_pane
         if self.session.state is not None:
-            yield from self._panes_of_run
+            yield from self._parts_of_run
         yield FooterBar(self.program.commands, self.situation)
 
     def situation(self) -> Situation:
@@ -279,9 +283,8 @@ class WatchTab(CommandScreen):
         self._open = state.run if state is not None else None
         self._is_output_chosen = False
         self.runs_pane.display = state is None
-        self.run_pane.display = state is not None
+        self.run_pane.display = self._lower.display = state is not None
         if state is None:
-            self.memory.display = self.output.display = False
             self.set_focus(self.runs_pane.keys_go_to)
             self._read_stored()
         else:
@@ -293,16 +296,20 @@ class WatchTab(CommandScreen):
 
     def _arrange(self, state: WatchedRun) -> None:
         """Show the memory, the output, or both; the output if there is no memory to show."""
-        idle = not has_memory(state)
+        size, idle = self.app.size, not has_memory(state)
         # Without a GPU's figures, the output is as much of an answer as the host memory.
         rows = TALL_ROWS if has_figures(state) else FRAMED_ROWS
-        below = idle or self.app.size.height >= rows
-        only_output = self._is_output_chosen or not state.devices
-        shown = (not only_output, only_output or below)
-        if shown != (self.memory.display, self.output.display):
-            self.memory.display, self.output.display = shown
+        below = idle or size.height >= rows
+        chosen = self._is_output_chosen
+        beside = chosen and not idle and size.width >= BESIDE_FROM
+        only_output = not beside and (chosen or not state.devices)
+        shown = (not only_output, only_output or below or beside)
+        before = (self.memory.display, self.output.display), self._lower.has_class("-beside")
+        self.memory.display, self.output.display = shown
+        self._lower.set_class(beside, "-beside")
+        self.output.set_class(below and not idle and not chosen and bool(state.devices), "-below")
+        if before != (shown, beside):
             self.call_after_refresh(self.catch_up)
-        self.output.set_class(below and not idle and not only_output, "-below")
 
     @on(WatchedDeviceList.Moved)
     @on(StoredRunList.Moved)
