@@ -221,6 +221,40 @@ def test_the_ticks_of_the_side_stand_at_nearly_even_steps(
     assert not steps or max(steps) <= 1.5 * min(steps)
 
 
+@pytest.mark.parametrize(
+    ("high", "height", "ticks"),
+    [
+        (4.0, 24, ["4", "3", "2", "1", "0"]),
+        (100.0, 13, ["100", "50", "0"]),
+        (5.0, 19, ["4", "2", "0"]),
+    ],
+)
+def test_the_side_has_room_at_its_top_for_ticks_at_equal_steps(
+    high: float, height: int, ticks: list[str]
+) -> None:
+    upright = Axis("", "", Scale(0.0, high))
+    flat = curve(0, (high,) * 6)
+    rows = texts(Plot(rates().across, upright, (flat,)), 60, height)
+    edge = glyphs.GLYPHS.wall_tick
+    at = [number for number, row in enumerate(rows) if edge in row]
+    assert [rows[number].partition(edge)[0].strip() for number in at] == ticks
+    assert len({after - before for before, after in itertools.pairwise(at)}) == 1
+    # The curve stands at its tick.
+    assert "●" in rows[at[0]] or ticks[0] != f"{high:.0f}"
+
+
+@given(st.floats(1e-3, 1e3), st.floats(1.5, 1e9), st.floats(1.0, 1.2), st.floats(0.0, 1.0))
+def test_a_stretched_scale_has_smaller_shares(
+    low: float, ratio: float, factor: float, part: float
+) -> None:
+    for scale in (Scale(0.0, low * ratio), Scale(low, low * ratio, logarithmic=True)):
+        value = scale.low + part * (scale.high - scale.low)
+        share = scale.stretched(factor).share(value)
+        assert math.isclose(share * factor, scale.share(value), rel_tol=1e-6, abs_tol=1e-9)
+    widest = Scale(1e-140, 1e140, logarithmic=True)
+    assert widest.stretched(1.2) == widest
+
+
 def test_decades_on_five_rows_stand_at_even_steps() -> None:
     plot = replace(rates(), upright=Axis("", "", scale_for([0.6, 60000.0])), levels=())
     rows = [plain(row) for row in plot_lines(plot, 60, 5)]

@@ -47,7 +47,11 @@ _TICK_ROWS, _TICK_CELLS = 2, 9
 _HIGH, _FEW_TICKS = 12, 4
 """Rows of a high plot. It has at most these ticks at the side, and one more per so many rows."""
 _UNEVEN = 1.5
-"""Most that a step between two ticks of the side is of another one, in rows."""
+"""Most that a step between two ticks of the side is of another one, if they cannot be equal."""
+_SAME = 1e-6
+"""Shares of an axis that differ by less are the same."""
+_MOST_STRETCH = 1.2
+"""Most by which an axis is lengthened for ticks at whole rows."""
 CURVE_STYLES = (
     TextStyle.ALLOCATED,
     TextStyle.OTHERS,
@@ -169,7 +173,8 @@ def fit_plot_lines(plot: Plot, cells: int, height: int, rows: int) -> list[Line]
 
 def _draw(plot: Plot, cells: int, height: int) -> tuple[list[Line], int]:
     """Return the lines, and the rows of the legend that explain the mark of several points."""
-    wall = _wall_labels(plot.upright, height)
+    wall, scale = _place_ticks(plot.upright, height)
+    plot = replace(plot, upright=replace(plot.upright, scale=scale))
     gutter = min(wall.cells, cells - LEAST_ROOM - 1)
     room = cells - gutter - 1
     floor = _floor_labels(plot.across, room)
@@ -187,21 +192,50 @@ def _draw(plot: Plot, cells: int, height: int) -> tuple[list[Line], int]:
     return rows + _floor_lines(canvas, floor, gutter), more
 
 
-def _wall_labels(upright: Axis, height: int) -> Labels:
-    """Return the ticks of the side: as many as stand at nearly even steps of rows.
+def _place_ticks(upright: Axis, height: int) -> tuple[Labels, Scale]:
+    """Return the ticks of the side and its scale, with more room at its top if that helps.
 
-    Equal steps of values may take one row and two rows, which look like a kink in the curves.
+    The ticks stand at whole rows, equally far apart: else equal steps take one row and two rows,
+    which looks like a kink in the curves. If that needs too much room, they stand at nearly even
+    steps of rows.
     """
     most = max(2, height // _TICK_ROWS + 1)
     if height >= _HIGH:
         most = _FEW_TICKS + height // _HIGH
-    for number in range(most, 2, -1):
-        wall = _drop_high_ticks(labels(upright.scale, upright.unit, number), upright.last_tick)
-        rows = [_dot_row(upright.scale, value, height) // DOWN for value, _ in wall.ticks]
-        steps = [lower - higher for lower, higher in pairwise(rows)]
-        if not steps or max(steps) <= _UNEVEN * min(steps):
-            return wall
-    return _drop_high_ticks(labels(upright.scale, upright.unit, 2), upright.last_tick)
+    choices = [
+        _drop_high_ticks(labels(upright.scale, upright.unit, number), upright.last_tick)
+        for number in range(most, 1, -1)
+    ]
+    nearly_even = []
+    for wall in choices:
+        steps = _steps(upright.scale, wall, height)
+        if len(steps) > 1 and max(steps) == min(steps):
+            return wall, upright.scale
+        if len(steps) > 1 and (stretch := _stretch(upright.scale, wall, height)) is not None:
+            return wall, upright.scale.stretched(stretch)
+        if steps and max(steps) <= _UNEVEN * min(steps):
+            nearly_even.append(wall)
+    return (nearly_even or choices[-1:])[0], upright.scale
+
+
+def _steps(scale: Scale, wall: Labels, height: int) -> list[int]:
+    """Return the rows from each tick to the next one."""
+    rows = [_dot_row(scale, value, height) // DOWN for value, _ in wall.ticks]
+    return [lower - higher for lower, higher in pairwise(rows)]
+
+
+def _stretch(scale: Scale, wall: Labels, height: int) -> float | None:
+    """Return the factor by which the scale is lengthened for ticks at whole rows, if there is one.
+
+    There is none for ticks at uneven steps, and if it is too large.
+    """
+    shares = [scale.share(value) for value, _ in wall.ticks]
+    steps = [higher - lower for lower, higher in pairwise(shares)]
+    if shares[0] > _SAME or max(steps) - min(steps) > _SAME:
+        return None
+    rows = steps[0] * (height * DOWN - 1) / DOWN
+    stretch = rows / max(1, math.floor(rows + _SAME))
+    return stretch if 1 - _SAME <= stretch <= _MOST_STRETCH else None
 
 
 def _drop_high_ticks(wall: Labels, last: float | None) -> Labels:

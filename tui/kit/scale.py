@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from tui.core.text import glyphs
@@ -20,6 +20,8 @@ _FEW = 5
 """Most values of a linear axis that are its ticks; more get evenly spaced, round ticks."""
 _LEAST, _MOST = 1e-140, 1e140
 """Smallest and largest magnitude on an axis: ratios and products of two such floats are finite."""
+_MOST_DECADES = 300
+"""Most powers of ten from one end of an axis to the other that floats hold."""
 _SHORT_NUMBER = 4
 """Most characters of a short number."""
 _SHORT_UNIT = 3
@@ -54,6 +56,17 @@ class Scale:
     def contains(self, value: float) -> bool:
         """Return whether the value lies in the range."""
         return self.low * (1 - _NEAR) <= value <= self.high * (1 + _NEAR)
+
+    def stretched(self, factor: float) -> Scale:
+        """Return the scale with a higher end: each share is ``factor`` times smaller.
+
+        It stays as it is if floats cannot hold the end.
+        """
+        if self.logarithmic:
+            if factor * math.log10(self.high / self.low) > _MOST_DECADES:
+                return self
+            return replace(self, high=self.low * (self.high / self.low) ** factor)
+        return replace(self, high=self.low + (self.high - self.low) * factor)
 
     def ticks(self, most: int, unit: float = 1.0) -> tuple[float, ...]:
         """Return the few places, or round values in the range, lowest first; at least one.
