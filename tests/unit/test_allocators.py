@@ -311,8 +311,9 @@ def test_growth_is_a_sentence_with_its_source() -> None:
     assert "allocated grows 300 MiB/min" in text
     assert "read from outside" not in text
     dialog = account_details(gauge, state.machine.devices[0], 90, actual.findings)
-    assert f"in {actual.findings[0].text.split(' in ')[-1]} (torch's DeviceStats, read" in " ".join(
-        " ".join(map(plain, dialog)).split()
+    assert (
+        f"over {actual.findings[0].text.split(' over ')[-1]} (torch's DeviceStats, read"
+        in " ".join(" ".join(map(plain, dialog)).split())
     )
 
 

@@ -40,7 +40,7 @@ def test_a_leak_is_a_finding_with_its_rate() -> None:
     assert trend.growth.rate == pytest.approx(8 * MIB)
     assert trend.finding is not None
     assert trend.finding.text.startswith("host memory grows 480 MiB/min")
-    assert trend.finding.text.endswith("in 49 s")
+    assert trend.finding.text.endswith("over 49 s")
 
 
 @pytest.mark.parametrize(

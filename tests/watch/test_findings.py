@@ -99,7 +99,7 @@ def test_a_leak_under_the_steps_of_a_training_is_reported_with_its_interval() ->
 
     text = over(120, training)["growth"]
     found = re.fullmatch(
-        r"allocated grows ([\d.]+) MiB/min, ([\d.]+) to ([\d.]+) \(95%\), in 1 min 59 s", text
+        r"allocated grows ([\d.]+) MiB/min, ([\d.]+) to ([\d.]+) \(95%\), over 1 min 59 s", text
     )
     assert found is not None, text
     rate, low, high = map(float, found.groups())
@@ -178,7 +178,7 @@ def test_a_few_steps_are_no_measure() -> None:
         track.add(figures(at, allocated=round(GIB + at * 31 * MIB / 60)), int(at / 10))
     assert track.growth_per == "s"
     (text,) = [each.text for each in track.findings() if each.key == "growth"]
-    assert text.startswith("allocated grows 31.0 MiB/min, in ")
+    assert text.startswith("allocated grows 31.0 MiB/min, over ")
 
 
 def test_noise_is_named_a_leak_far_less_often_than_its_interval_says() -> None:
@@ -275,7 +275,7 @@ def test_a_track_is_bounded_and_keeps_what_it_tells() -> None:
     assert len(track._points) <= MOST_POINTS
     assert len(track._retries) <= 700
     (found,) = [each.text for each in track.findings() if each.key == "growth"]
-    assert found.startswith("allocated grows 5.72 MiB/min, in ")
+    assert found.startswith("allocated grows 5.72 MiB/min, over ")
 
 
 def test_without_a_reading_nothing_is_reported() -> None:

@@ -56,11 +56,11 @@ def test_what_is_no_rank_or_of_no_known_job_is_in_none() -> None:
 
 
 def test_the_lines_say_who_grows_who_has_most_and_who_is_absent() -> None:
-    grows = replace(ranked("b", 2), grows="allocated grows 3 MiB/min, 2 to 4 (95%), in 60 s")
+    grows = replace(ranked("b", 2), grows="allocated grows 3 MiB/min, 2 to 4 (95%), over 60 s")
     (job,) = find_jobs([ranked("a", 0), ranked("a", 1, allocated=150 * MIB), grows])
     assert job_lines(job) == [
         "job node0:29500 (torchrun): 3 of 4 ranks, on a, b",
-        "rank 2 on b grows: allocated grows 3 MiB/min, 2 to 4 (95%), in 60 s",
+        "rank 2 on b grows: allocated grows 3 MiB/min, 2 to 4 (95%), over 60 s",
         "rank 1 on a has most allocated memory: 150 MiB, 50.0% above the median of the ranks",
         "not on these hosts, or not read: rank 3",
     ]

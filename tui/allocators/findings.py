@@ -326,13 +326,13 @@ def find_growth(
     if growth_rate is None or growth_rate.low * lasted < LEAST_GROWTH:
         return None
     if per == "step":
-        rate, over = _format_rate(growth_rate, 1, "step"), fmt.count(round(lasted), "step")
+        rate, over = _format_rate(growth_rate, 1, "step"), f"in {fmt.count(round(lasted), 'step')}"
     else:
-        rate, over = _format_rate(growth_rate, 60, "min"), fmt.duration(lasted)
+        rate, over = _format_rate(growth_rate, 60, "min"), f"over {fmt.duration(lasted)}"
     part = "steps" if per == "step" else "time"
     return Finding(
         key,
-        f"{subject} grows {rate}, in {over}",
+        f"{subject} grows {rate}, {over}",
         f"{source}, the least of each part of the {part}; Sen 1968",
     )
 

@@ -333,10 +333,11 @@ def interval_line(
     style = TextStyle.GOOD if low > 1 else TextStyle.NOTE
     if interval is None or low <= 1 <= high:
         style = TextStyle.QUIET
-    for cell in range(ends[0], ends[1] + 1):
-        inner = chars.one_inside if cell == middle else chars.inside
-        drawn[cell] = (inner, style)
-    if interval is not None:
+    # An interval without a cell on either side of the ratio is its mark alone, not half of one.
+    if interval is not None and ends[1] - ends[0] > 1:
+        for cell in range(ends[0], ends[1] + 1):
+            inner = chars.one_inside if cell == middle else chars.inside
+            drawn[cell] = (inner, style)
         drawn[ends[0]], drawn[ends[1]] = (chars.low, style), (chars.high, style)
     drawn[round(scale.share(ratio) * (room - 1))] = (glyphs.GLYPHS.marks[0], style)
     return tuple(Span(text, style) for text, style in drawn)

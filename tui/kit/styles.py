@@ -133,7 +133,7 @@ ON_DARK = _with_reaches(
         TextStyle.ALLOCATED: Style(color="cyan"),
         TextStyle.CACHED: Style(color="bright_blue"),
         TextStyle.CACHED_AREA: Style(color="bright_blue"),
-        TextStyle.FULL_CACHED_AREA: Style(color="bright_blue"),
+        TextStyle.FULL_CACHED_AREA: Style(color="bright_blue", bgcolor="bright_blue"),
         TextStyle.CONTEXT: Style(color="bright_magenta"),
         TextStyle.OTHERS: Style(color="bright_yellow"),
     }
@@ -153,7 +153,7 @@ ON_LIGHT = _with_reaches(
         TextStyle.ALLOCATED: Style(color="blue"),
         TextStyle.CACHED: Style(color="magenta"),
         TextStyle.CACHED_AREA: Style(color="magenta"),
-        TextStyle.FULL_CACHED_AREA: Style(color="magenta"),
+        TextStyle.FULL_CACHED_AREA: Style(color="magenta", bgcolor="magenta"),
         TextStyle.CONTEXT: Style(color="red"),
         TextStyle.OTHERS: Style(),
     }
@@ -183,8 +183,8 @@ IN_OWN_COLORS = _with_reaches(
         TextStyle.KEY: Style(color="#5fd7ff"),
         TextStyle.ALLOCATED: Style(color="#5fafff"),
         TextStyle.CACHED: Style(color="#af87ff"),
-        TextStyle.CACHED_AREA: Style(color="#443f6b"),
-        TextStyle.FULL_CACHED_AREA: Style(color="#443f6b", bgcolor="#443f6b"),
+        TextStyle.CACHED_AREA: Style(color="#645a9e"),
+        TextStyle.FULL_CACHED_AREA: Style(color="#645a9e", bgcolor="#645a9e"),
         TextStyle.CONTEXT: Style(color="#ff87af"),
         TextStyle.OTHERS: Style(color="#ffd787"),
     },

@@ -29,6 +29,7 @@ DARK = Theme(
     surface="#171c26",
     panel="#1e2532",
     dark=True,
+    variables={"text-success": "#4fd6be"},
 )
 """Colored data on nearly black; rules are fainter than the parts that they separate."""
 OWN_COLORS = replace(BUILTIN_THEMES["ansi-dark"], name=OWN_PALETTE, primary="ansi_cyan")

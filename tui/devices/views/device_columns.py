@@ -84,7 +84,8 @@ def columns(views: tuple[DeviceView, ...], width: int, *, hosts: bool = False) -
         view.nvml is not None and set(view.nvml.throttle or ()) & set(HARMFUL_REASONS)
         for view in views
     )
-    return _fit(label, name, width, hosts, _history(), throttled)
+    plan = _fit(label, name, width, hosts, _history(), throttled)
+    return plan if hosts else _omit_gpu_headings(plan, views)
 
 
 @functools.lru_cache(maxsize=64)
@@ -145,9 +146,24 @@ def deep_columns(views: tuple[DeviceView, ...], width: int) -> DeviceColumns:
         Column("power", POWER, gap=1),
     ]
     layout = fit_columns(headings, width)
-    return DeviceColumns(
+    plan = DeviceColumns(
         label, 0, bar, bar, beside, TEMPERATURE, POWER, 0, 0, 0, users=False, layout=layout
     )
+    return _omit_gpu_headings(plan, views)
+
+
+def _omit_gpu_headings(plan: DeviceColumns, views: tuple[DeviceView, ...]) -> DeviceColumns:
+    """Return the columns with the headings of the CPU's figures alone if there is no GPU."""
+    if any(view.key != CPU for view in views):
+        return plan
+    of_cpu = ("util", "memory", _history())
+    layout = tuple(
+        placed
+        if placed.column.name in of_cpu
+        else replace(placed, column=replace(placed.column, name="", order=None))
+        for placed in plan.layout
+    )
+    return plan._replace(layout=layout)
 
 
 _GPU = " " * MARK + "gpu"
