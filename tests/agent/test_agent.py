@@ -6,6 +6,7 @@ import gc
 import json
 import pickle
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tui.snapshots.analysis.verdict import parse_oom_texts
 from tui.watch.cli.ooms import oom_lines
 from tui.watch.runs.failures import with_exit_code
 from tui.watch.runs.ooms import FROM_EXCEPTION, REBUILT, rebuilt_text
@@ -301,6 +303,29 @@ def test_an_oom_after_which_the_program_leaves_is_not_handled(
     assert with_exit_code(left, 0) == with_exit_code(left, None) == left
     later = replace(left, ended_at=(left.ended_at or 0) + 3600)
     assert with_exit_code(later, 1) == later
+
+
+def test_a_step_follows_the_ooms_of_all_threads(agent: Agent, tmp_path: Path) -> None:
+    asked_for(agent, 2 << 30)
+    backward = threading.Thread(target=asked_for, args=(agent, 1 << 30))
+    backward.start()
+    backward.join()
+    (left,) = process_logs_in(tmp_path)
+    assert [oom.handled for oom in left.ooms] == [None, None]
+    agent.stepped(None, (), {})
+    (left,) = process_logs_in(tmp_path)
+    assert [oom.handled for oom in left.ooms] == [True, True]
+
+
+def test_a_process_limit_is_not_the_total_of_the_device(agent: Agent, tmp_path: Path) -> None:
+    agent.out_of_memory(0, 1 << 30, 1 << 30, 5 << 30)
+    (left,) = process_logs_in(tmp_path)
+    (oom,) = left.ooms
+    assert oom.is_at_process_limit
+    assert "5.0 GiB free, beyond the process's limit of 1.0 GiB" in oom_lines(left, oom)[0]
+    (words,) = parse_oom_texts(rebuilt_text(oom))
+    assert (words.device, words.total, words.allowed) == (0, None, 1 << 30)
+    assert words.device_free == 5 << 30
 
 
 def test_the_text_from_numbers_has_torch_s_words(agent: Agent, tmp_path: Path) -> None:

@@ -164,7 +164,7 @@ EXECUTES_ITSELF_AGAIN = """
 torch.cuda.memory = types.SimpleNamespace(_snapshot=lambda: {"device_traces": [[]]})
 torch.cuda.memory_allocated = lambda _device: 5
 torch.cuda.memory_stats = lambda _device: {}
-torch.cuda.current_device = lambda: 0
+torch.cuda.device_count = lambda: 1
 torch.Tensor = torch.nn = None
 observers = []
 torch._C._cuda_attach_out_of_memory_observer = observers.append

@@ -45,7 +45,7 @@ def torch_with(calls: list[Any], *, recorded: bool = False) -> Any:
     memory = SimpleNamespace(_snapshot=snapshot, _record_memory_history=record)
     return SimpleNamespace(
         cuda=SimpleNamespace(
-            memory=memory, current_device=lambda: 0, memory_allocated=lambda _device: 0
+            memory=memory, device_count=lambda: 1, memory_allocated=lambda _device: 0
         ),
         Tensor=torch.Tensor,
         _C=SimpleNamespace(

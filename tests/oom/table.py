@@ -7,7 +7,7 @@ Each line that may run out of memory ends with ``# asks``, each that enlarges a 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tui.snapshots.explain.explanation import LeadingCause
@@ -31,6 +31,8 @@ class Program:
     alone: tuple[LeadingCause, ...] = ()
     """Causes that a snapshot alone may suggest: it lacks the inventory and the device's total, the
     process's limit and other processes' memory, which only an exception's text has."""
+    devices: int = 1
+    """Number of simulated GPUs."""
 
     @property
     def path(self) -> Path:
@@ -71,6 +73,12 @@ LESS = ("smaller batch", "shorter sequence")
 PROGRAMS = (
     leak("list_of_losses", "losses (list of 21", "grows by 32 MiB per step", helps=GRAPH),
     leak("list_of_scalar_losses", "losses (list of 4", helps=GRAPH, alone=("activations",)),
+    replace(
+        leak("leak_on_the_second_gpu", "log (list of 2", "grows by 32 MiB per step", helps=KEPT),
+        devices=2,
+    ),
+    leak("metrics_with_graphs", "stats (a graph of", "per step", helps=("item()",)),
+    leak("total_of_few_steps", "total (a graph of", "per step", helps=("item()",)),
     leak("running_total", "total (a graph of", "per step", helps=("item()",)),
     leak("predictions_with_graphs", "preds (list of 1", helps=("no_grad()",)),
     leak("closures", "callbacks (list of 21", helps=KEPT),
@@ -262,6 +270,13 @@ PROGRAMS = (
     Program("ema_copy", "parameters", helps=("keep the copy of the model on the host",)),
     Program("checkpoint_on_the_gpu", "parameters", helps=("map_location",)),
     Program("optimizer_state", "optimizer state", ("Adam",), ("8-bit Adam",)),
+    Program(
+        "momentum",
+        "optimizer state",
+        ("optimizer (SGD) holds",),
+        ("without this state",),
+        alone=("other tensors",),
+    ),
     Program("optimizer_temporaries", "temporaries", helps=("foreach=False",)),
     Program("gradients", "gradients", ("in backward",), ("shard gradients",)),
     Program("cast_to_float32", "larger than what was free", helps=("cast to float32",)),

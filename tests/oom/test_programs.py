@@ -77,7 +77,9 @@ def check(program: Program, line: str, advice: list[str]) -> None:
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
 def test_the_cause_the_line_and_what_helps(program: Program, mode: str, tmp_path: Path) -> None:
     options = ["--record"] if mode == "record" else []
-    oom = oom_of(watch([sys.executable, str(program.path)], tmp_path, *options))
+    oom = oom_of(
+        watch([sys.executable, str(program.path)], tmp_path, *options, devices=program.devices)
+    )
     found = oom["explanation"]
     check(program, found["line"], [f"{each['what']}: {each['why']}" for each in found["advice"]])
     assert found["cause"] == program.cause
@@ -108,7 +110,8 @@ def alone(program: Program, snapshot: Path) -> None:
 
 def explanation_of(snapshot: Path) -> Explanation:
     with snapshot.open("rb") as file:
-        device = Analysis(load(file)).devices[0]
+        devices = Analysis(load(file)).devices.values()
+    device = next(device for device in devices if device.replay.ooms)
     return judge(device, device.replay.ooms[-1], ()).explanation
 
 

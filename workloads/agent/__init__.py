@@ -18,6 +18,8 @@ FOREACH = "GPU_WORKBENCH_FOREACH"
 READS = "GPU_WORKBENCH_READS"
 """JSON of the file, the offset and the number of a rehearsal's counters of copies to the host."""
 ENTRIES = 100_000
+UNSTORED_STATE = "new momentum_buffer"
+"""In an inventory: the part of an optimizer's state that its running step has yet to store."""
 
 
 def identity(pid: object = "self") -> str:

@@ -104,15 +104,14 @@ class Agent:
         self.at_next_step = False
         self.waiting: list[Callable[[], None]] = []
         """Requests that the next step carries out."""
-        self._open: int | None = None
-        """The newest OOM, until the program has continued."""
-        self._open_thread = 0
+        self._open: dict[int, int] = {}
+        """The newest OOM of each thread by the thread's id, until the program has continued."""
         self._lock = threading.Lock()
         self._busy: int | None = None
         """The thread that takes a snapshot."""
         self._ended_at, self._took = 0.0, 0.0
-        self._samples: list[tuple[int, int, int]] = []
-        """Device, step and bytes allocated after it, spread over the run."""
+        self._samples: list[tuple[int, dict[int, int]]] = []
+        """Steps with the bytes allocated on each device after them, spread over the run."""
         self._sample_at = 0.0
         self._early = _FIRST_SAMPLES
         """Number of samples still to take at every step."""
@@ -203,17 +202,18 @@ class Agent:
             self.run_guarded(self.after_step)
 
     def _sample(self) -> None:
-        """Record the allocated bytes after this step.
+        """Record the allocated bytes of each used device after this step.
 
-        From a number of samples on, they cost at most 1% of the program's time.
+        A program need not make its device the current one. From a number of samples on, they cost
+        at most 1% of the program's time.
         """
         began = time.monotonic()
         early = self._early - 1
         # If the next lines raise, no sample is recorded: one error is reported, not one per step.
         self._sample_at, self._early = float("inf"), 0
         cuda = self.torch.cuda
-        device = cuda.current_device()
-        self._samples.append((device, self.steps, cuda.memory_allocated(device)))
+        sizes = {device: cuda.memory_allocated(device) for device in range(cuda.device_count())}
+        self._samples.append((self.steps, {device: size for device, size in sizes.items() if size}))
         if len(self._samples) > _MOST_SAMPLES:
             # Drop every second sample, but not the newest.
             del self._samples[-2::-2]
@@ -230,7 +230,12 @@ class Agent:
             self.run_guarded(work)
 
     def _mark_survived(self) -> None:
-        number, self._open = self._open, None
+        """Record that the program has continued after each of its OOMs."""
+        for thread in list(self._open):
+            self._mark_survived_in(thread)
+
+    def _mark_survived_in(self, thread: int) -> None:
+        number = self._open.pop(thread, None)
         if number is not None:
             self.log_event("handled", oom=number, step=self.steps)
 
@@ -247,8 +252,7 @@ class Agent:
             return
         self._busy = threading.get_ident()
         try:
-            if self._open_thread == self._busy:
-                self._mark_survived()
+            self._mark_survived_in(self._busy)
             self.ooms += 1
             number = self.ooms
             quiet = time.monotonic() - self._ended_at
@@ -260,7 +264,7 @@ class Agent:
                 where = "%s:%s" % (frames[0]["filename"], frames[0]["line"]) if frames else None
                 fields.update(happened=at, step=self.steps, thread=_thread(), where=where)
                 self.log_event("oom", oom=number, **fields)
-                self._open, self._open_thread = number, self._busy
+                self._open[self._busy] = number
                 self.at_next_step = True
             if takes:
                 began = time.monotonic()
@@ -328,8 +332,11 @@ class Agent:
         except Exception as error:
             self.log_event("trouble", doing="take_inventory", text=_describe_error(error))
             return None
-        samples = [sample for sample in self._samples if sample[0] == device]
-        inventory["steps"] = [dict(step=step, allocated=size) for _, step, size in samples]
+        inventory["steps"] = [
+            dict(step=step, allocated=sizes[device])
+            for step, sizes in self._samples
+            if device in sizes
+        ]
         inventory["step"] = self.steps
         self.log_event("inventory", oom=number, inventory=inventory)
         return inventory

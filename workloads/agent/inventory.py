@@ -18,10 +18,12 @@ import time
 import types
 from collections import defaultdict
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any, Callable, Iterable, Iterator
 
 from .backward_lines import BackwardLine, find_backward
 from .leftovers import RunningFunctions
+from .optimizer_state import state_tensors, unstored_state
 from .owners import find_owners, find_unnamed
 from .reach import Holding, OutOfTimeError, VariablePlace, Walk
 from .source_lines import VariableUses, find_uses
@@ -40,7 +42,7 @@ MOST_WRAPPERS = 4
 MOST_ROWS = 32
 MOST_LARGEST = 8
 LEAST_BYTES = 1 << 20
-LEAST_NODES = 256
+LEAST_NODES = 32
 """Graph nodes from which a variable or a collection gets a row."""
 
 
@@ -155,11 +157,12 @@ class _Stock:
                 (name, tensor) for kind, name, tensor in by_root[id(root)] if kind == "parameters"
             ]
             self._add_gradients(root, named)
+        frames = list(chain(*_frames_of_program())) if optimizers else []
         for optimizer in optimizers:
             parameters = list(_optimized(optimizer, self._tensors_in))
             self._add_part("parameters", optimizer, [("", tensor) for tensor in parameters], set())
             self._add_gradients(optimizer, [("", tensor) for tensor in parameters])
-            self._add_state(optimizer)
+            self._add_state(optimizer, frames)
 
     def _find(self) -> tuple[list[Any], list[Any]]:
         """Find the tensors, modules and optimizers among all objects of the garbage collector."""
@@ -194,7 +197,7 @@ class _Stock:
     def _follow(self) -> None:
         """Follow all names, within the time limit."""
         try:
-            for frames in frames_of_threads(threading.get_ident(), __name__.rpartition(".")[0]):
+            for frames in _frames_of_program():
                 extent = Extent(self._walk)
                 self._walk.frames(frames)
                 self._running.add(frames)
@@ -275,17 +278,15 @@ class _Stock:
                     untrained.add(id(gradient))
         self._add_part("gradients", owner, gradients, untrained)
 
-    def _add_state(self, optimizer: Any) -> None:
-        state: Any = (instance_dict(optimizer) or {}).get("state")
+    def _add_state(self, optimizer: Any, frames: list[types.FrameType]) -> None:
         sizes: dict[str, list[int]] = defaultdict(list)
         kinds: dict[str, int] = defaultdict(int)
-        if inherits(type(state), dict):
-            for entries in list(dict.values(state)):
-                for name, tensor in _state_tensors(entries, self._tensors_in):
-                    size = self._count(tensor, "optimizer state")
-                    if size:
-                        sizes[name].append(size)
-                        kinds[self._reader.dtype(tensor)] += size
+        stored = state_tensors(optimizer, self._tensors_in)
+        for name, tensor in chain(stored, unstored_state(optimizer, frames, self._tensors_in)):
+            size = self._count(tensor, "optimizer state")
+            if size:
+                sizes[name].append(size)
+                kinds[self._reader.dtype(tensor)] += size
         if sizes:
             sums = [(name, sum(of_name)) for name, of_name in sizes.items()]
             part = _part("optimizer state", optimizer, sums, kinds)
@@ -547,14 +548,9 @@ def _optimized(optimizer: Any, tensors_in: _TensorsIn) -> Iterable[Any]:
                 yield tensor
 
 
-def _state_tensors(entries: Any, tensors_in: _TensorsIn) -> Iterable[tuple[str, Any]]:
-    """Yield name and tensor of each entry of an optimizer's state of one parameter."""
-    if not inherits(type(entries), dict):
-        return
-    for name, value in list(dict.items(entries)):
-        for entry in list.__iter__(value) if type(value) is list else (value,):
-            for tensor in tensors_in(entry):
-                yield name if type(name) is str else "state", tensor
+def _frames_of_program() -> list[list[types.FrameType]]:
+    """Return the frames of each thread without the agent's."""
+    return frames_of_threads(threading.get_ident(), __name__.rpartition(".")[0])
 
 
 def _next_nodes(node: Any) -> list[Any]:

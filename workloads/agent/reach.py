@@ -171,7 +171,7 @@ class Walk:
                 if inner is not None and is_of_user(inner.f_code.co_filename):
                     self._frame(inner, "local of %s()" % inner.f_code.co_name, "")
         finally:
-            _release(names)
+            release_locals(names)
 
     def handled(self) -> None:
         """Visit the frames that exceptions keep alive while an except clause handles them.
@@ -267,7 +267,7 @@ class Walk:
         try:
             self._names(names, scope, _line_of(frame), partial(nested_codes, code))
         finally:
-            _release(names)
+            release_locals(names)
 
     # ---- reachable objects ----
 
@@ -451,7 +451,7 @@ class Walk:
                 below = place if into is not None else place.below(name)
                 self._visit(item, below, into, depth + 1)
         finally:
-            _release(names)
+            release_locals(names)
         if into is not None:
             into.pass_through(through, len(into.tensors) - before)
 
@@ -544,7 +544,7 @@ def _attributes_of(value: Any) -> list[tuple[str, Any]]:
     return [*(instance_dict(value) or {}).items(), *slots(value)]
 
 
-def _release(names: Any) -> None:
+def release_locals(names: Any) -> None:
     """Release the references that reading a function's variables has added to its frame.
 
     Until 3.12 ``f_locals`` is a dictionary that the frame keeps, so its values would live until the
@@ -556,7 +556,7 @@ def _release(names: Any) -> None:
 
 
 def _references_of_one_owner() -> int:
-    """Return the number of references that ``_release`` counts for one owner; versions differ."""
+    """Return the references that ``release_locals`` counts for one owner; versions differ."""
 
     def counted(names: Any) -> int:
         return sys.getrefcount(names)

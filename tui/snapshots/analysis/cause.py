@@ -409,6 +409,8 @@ def _describe_live(figures: Figures) -> str:
     of = "" if figures.total is None else f", {share(figures.live / figures.total)} of the device"
     if not figures.cached:
         cached = "nothing was cached"
+    elif 2 * figures.private_cached >= figures.cached:
+        cached = f"of the cached {text(figures.cached)}, most was in other private pools"
     elif figures.cached < _compute_shortfall(figures):
         cached = f"the cached {text(figures.cached)} would not have been enough"
     else:

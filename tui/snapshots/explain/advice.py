@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from itertools import chain
+from itertools import chain, islice
 
 from tui.core.text.commands import EXAMPLE
 from tui.core.text.numbers import grouped, round_size
@@ -43,7 +43,7 @@ from tui.snapshots.explain.holders import (
 from tui.snapshots.explain.inventory import Container
 from tui.snapshots.explain.lead import find_large_gradient, in_optimizer, recomputes
 from tui.snapshots.explain.leak_advice import EVALUATES, advise_on_leak
-from tui.snapshots.explain.leak_facts import Leak, describe_site
+from tui.snapshots.explain.leak_facts import SHARE, Leak, describe_site
 
 RECORD = "gpu-workbench watch --record -- COMMAND"
 WORTH_A_WORD = 0.02
@@ -63,9 +63,13 @@ NO_MATTER_OF_CACHE: tuple[LeadingCause, ...] = (
     "unknown",
 )
 """Causes that need no remark on expandable segments: they are irrelevant, or already advised."""
+NO_MATTER_OF_LEAK: tuple[LeadingCause, ...] = ("leak", "larger than the device", "address space")
+"""Causes that need no remark on a leak: they are one, or nothing that is freed helps."""
 _CHECKPOINT = re.compile(r"state|ckpt|checkpoint|weights", re.IGNORECASE)
 _WIDE = ("float32", "float64")
 _EMBEDDING = re.compile(r"emb|table|wte|token", re.IGNORECASE)
+_ONE_VALUE = ("SGD", "RMSprop", "Adagrad", "Muon")
+"""Optimizers of torch that keep one value for each parameter by default, or with momentum."""
 _OF_A_BACKWARD = ("gradients", "backward pass", "optimizer state", "optimizer step", "activations")
 """Purposes in a history of which a backward pass is certain."""
 
@@ -84,11 +88,20 @@ def advise(
         *_advise_on_left_over(request, cause),
         # The dtype of a named tensor is reliable; equal sizes may be a coincidence.
         *(chain(cast, of_cause) if evidence.half_block_is_narrow else chain(of_cause, cast)),
+        *_advise_on_lesser_leak(request, cause),
         *_advise_on_roundup(request, cause),
         *allocator_advice.advise_on_limit_of_growth(request, cause),
         *_warn_expandable_segments(request, cause),
         *_advise_history(request, cause),
     )
+
+
+def _advise_on_lesser_leak(request: FailedRequest, cause: LeadingCause) -> Iterator[Remedy]:
+    """Yield the first remedy for a leak beside another cause: it would fill what that one left."""
+    if request.leak is None or cause in NO_MATTER_OF_LEAK:
+        return
+    if request.account.of("leak") >= SHARE * request.account.used:
+        yield from islice(advise_on_leak(request), 1)
 
 
 def _advise_on_left_over(request: FailedRequest, cause: LeadingCause) -> Iterator[Remedy]:
@@ -187,16 +200,40 @@ def _advise_on_state(request: FailedRequest) -> Iterator[Remedy]:
             f"{number} optimizers have a state each: {request.size('optimizer state')} together",
         )
         return
-    who = list_owners(request.evidence, "optimizer state")
-    yield Remedy(
-        "use an optimizer with less state: 8-bit Adam (bitsandbytes, torchao), Adafactor, SGD",
-        f"{who[0] if who else 'Adam'} keeps two values for each parameter, so twice the "
-        f"{request.size('parameters')} of parameters",
-    )
+    values, who = _count_values(request.evidence)
+    # At a step, what is trained has gradients; another model's parameters need no state.
+    trained = request.account.of("gradients") or request.account.of("parameters")
+    if values == 1:
+        yield Remedy(
+            "use an optimizer without this state, such as SGD without momentum, or with less: 8-bit"
+            " optimizers (bitsandbytes, torchao)",
+            f"{who} keeps one value for each parameter: {round_size(trained)} in all",
+        )
+    else:
+        yield Remedy(
+            "use an optimizer with less state: 8-bit Adam (bitsandbytes, torchao), Adafactor, SGD",
+            f"{who} keeps two values for each parameter: {round_size(2 * trained)} in all",
+        )
     yield Remedy(
         "shard the state over GPUs (FSDP, ZeroRedundancyOptimizer) or offload it to the host",
         f"state holds {request.size('optimizer state')} so far",
     )
+
+
+def _count_values(evidence: Evidence) -> tuple[int, str]:
+    """Return how many values an optimizer keeps for each parameter, and the optimizer.
+
+    It is that with the most state, else the one whose step failed; of another class than torch's,
+    it is taken for an Adam.
+    """
+    owners = list_owners(evidence, "optimizer state")
+    stack = tuple(chain(*evidence.stacks))
+    for kind in _ONE_VALUE:
+        if owners and owners[0].endswith((f"({kind})", kind)):
+            return 1, owners[0]
+        if not owners and goes_through(stack, f"/torch/optim/{kind.lower()}.py"):
+            return 1, kind
+    return 2, owners[0] if owners else "Adam"
 
 
 def _advise_on_temporaries(request: FailedRequest) -> Iterator[Remedy]:

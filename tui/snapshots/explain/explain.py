@@ -34,7 +34,7 @@ from tui.snapshots.explain.frames import (
     in_backward,
 )
 from tui.snapshots.explain.inventory import find_main_stack
-from tui.snapshots.explain.lead import find_leading_cause
+from tui.snapshots.explain.lead import are_of_graphs, find_leading_cause
 from tui.snapshots.explain.leak import find_leak
 from tui.snapshots.explain.thresholds import exceeds_process_limit
 
@@ -44,6 +44,8 @@ def explain(evidence: Evidence) -> Explanation:
     leak = find_leak(evidence)
     device = infer_capacity(evidence)
     account = compute_account(evidence, leak)
+    if leak is not None and are_of_graphs(leak, account):
+        leak, account = None, compute_account(evidence, None)
     cause = find_leading_cause(evidence, account, leak, device)
     where, backward = find_place(evidence)
     conclusion = conclude(evidence, account, leak, device, cause)

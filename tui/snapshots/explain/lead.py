@@ -39,9 +39,11 @@ from tui.snapshots.explain.thresholds import (
     has_fitting_piece,
     has_room,
 )
+from workloads.agent import UNSTORED_STATE
 
 _DIVISIONS = re.compile(r":\s*[1-9]")
 _OPTIMIZER = "/torch/optim/"
+_SGD = f"{_OPTIMIZER}sgd.py"
 _STATE_MADE_IN = ("_init_group", "_init_state", "load_state_dict")
 _MADE_IN_BACKWARD = ("gradients", "backward pass")
 _MODULE = "/torch/nn/modules/module.py"
@@ -120,6 +122,14 @@ def _leads(leak: Leak, evidence: Evidence, account: Account) -> bool:
         "pending",
     )
     return leaked >= max(map(account.of, others))
+
+
+def are_of_graphs(leak: Leak, account: Account) -> bool:
+    """Return whether what seems a leak is the inputs and outputs of CUDA graphs.
+
+    Replays need them, and what grows is the graphs' pools.
+    """
+    return leak.kind == "list" and 2 * account.of("CUDA graphs") >= account.of("leak")
 
 
 def rounds_sizes_up(settings: Mapping[str, str]) -> bool:
@@ -201,7 +211,16 @@ def in_optimizer(evidence: Evidence) -> bool:
 
 def makes_state(evidence: Evidence) -> bool:
     """Return whether an optimizer made the request for its state."""
-    return goes_through(_find_stack(evidence), _OPTIMIZER, *_STATE_MADE_IN)
+    stack = _find_stack(evidence)
+    return goes_through(stack, _OPTIMIZER, *_STATE_MADE_IN) or (
+        goes_through(stack, _SGD) and _has_unstored_state(evidence)
+    )
+
+
+def _has_unstored_state(evidence: Evidence) -> bool:
+    """Return whether a running step of SGD has made state that it has not stored yet."""
+    parts = evidence.inventory.parts if evidence.inventory is not None else ()
+    return any(row.name == UNSTORED_STATE for part in parts for row in part.largest)
 
 
 def recomputes(evidence: Evidence) -> bool:

@@ -33,13 +33,11 @@ from tui.snapshots.explain.holders import (
     format_place,
     has_waiting_graphs,
     is_copied,
-    is_in_forward,
     is_of_one_graph,
     is_of_pass,
     is_of_threads,
     is_training,
     make_leak,
-    waits_for_backward,
 )
 from tui.snapshots.explain.inventory import (
     Container,
@@ -59,16 +57,12 @@ from tui.snapshots.explain.leak_facts import (
     estimate_rate,
     find_growth_rate,
     is_steady,
+    sum_graph_bytes,
 )
+from tui.snapshots.explain.leak_sums import find_sum
 
 MANY = 16
 """Minimum number of tensors in a leaking container without measured growth."""
-DEEP = 200
-"""Number of graph nodes that exceeds one step of a small model."""
-REUSED = 30
-"""Graph nodes per parameter tensor from which the same layers must have run many times."""
-DEEPER = 8
-"""Ratio to the next longest graph from which a graph counts as a sum over steps."""
 ALIKE = 0.25
 """Share of the largest collection's bytes from which others of its function are counted with it."""
 TRACEBACK = "traceback"
@@ -128,7 +122,7 @@ def _is_loading(rate: Rate, inventory: Inventory, evidence: Evidence) -> bool:
         return False
     grew = rate.rate * rate.span
     for container in inventory.containers:
-        behind = _sum_graph_bytes(inventory, evidence) if container.graphs else 0
+        behind = sum_graph_bytes(inventory, evidence) if container.graphs else 0
         if (
             container.enlarges
             and not _is_bounded(container)
@@ -171,7 +165,7 @@ def _find_named(
             for container in containers
         ),
         *_find_in_collections(containers, evidence, inventory, rate, grew),
-        _find_sum(evidence, inventory, rate, grew),
+        find_sum(evidence, inventory, rate, grew),
         *(_find_replaced(variable, evidence, inventory) for variable in inventory.variables),
         *_find_joined(evidence, inventory, rate, grew),
         *(_find_numbered(part, evidence, inventory, rate) for part in inventory.parts),
@@ -198,7 +192,7 @@ def _find_in_container(
     of_pass = is_of_pass(container, evidence, per_step=per_step)
     if of_pass or _is_of_step(container, graphs=graphs, measured=per_step, rate=rate):
         return None
-    behind = _sum_graph_bytes(inventory, evidence) if graphs else 0
+    behind = sum_graph_bytes(inventory, evidence) if graphs else 0
     whole = container.bytes + behind
     if rate is None:
         least = LARGE if graphs else MOST
@@ -297,11 +291,6 @@ def _may_be_growing(container: Container, evidence: Evidence, inventory: Invento
     return grows and _is_being_filled(container, evidence)
 
 
-def _sum_graph_bytes(inventory: Inventory, evidence: Evidence) -> int:
-    """Return the bytes that graphs may hold because nothing else accounts for them."""
-    return max(0, inventory.remainder + inventory.other_bytes - (evidence.rounding or 0))
-
-
 def _is_being_filled(container: Container, evidence: Evidence) -> bool:
     """Return whether the container's function was running, so that it may still grow."""
     if container.where is None:
@@ -348,41 +337,7 @@ def _sum_failed_graphs(container: Container, evidence: Evidence, inventory: Inve
         return 0
     present = max((variable.graph_nodes for variable in inventory.variables), default=0)
     share = container.graph_nodes / max(1, container.graph_nodes + present)
-    return int(share * _sum_graph_bytes(inventory, evidence))
-
-
-def _find_sum(
-    evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: int
-) -> Leak | None:
-    """Return the leak of a tensor with a far longer graph than the others: a sum over steps."""
-    # A variable of the running pass has the graph of the state that the pass was given.
-    outside = (each for each in inventory.variables if not is_in_forward(each.where, evidence))
-    ordered = sorted(outside, key=lambda variable: -variable.graph_nodes)
-    if not ordered:
-        return None
-    longest = ordered[0]
-    if waits_for_backward(longest, rate):
-        return None
-    rest = next(
-        (variable.graph_nodes for variable in ordered[1:] if not _is_same_graph(variable, longest)),
-        0,
-    )
-    deep = longest.graph_nodes >= DEEP
-    if rate is None:
-        # One pass through many layers creates an equally long graph, but has parameters for each.
-        own = sum(part.count for part in inventory.parts if part.role == "parameters")
-        again = longest.graph_nodes >= REUSED * max(1, own)
-        if is_steady(evidence) or not (deep and again) or is_training(inventory):
-            return None
-        if _sum_graph_bytes(inventory, evidence) < LARGE * evidence.allocated:
-            return None
-    elif longest.graph_nodes < 2 * FEW or (
-        longest.graph_nodes < DEEPER * max(1, rest) and not deep
-    ):
-        return None
-    size = longest.bytes + _sum_graph_bytes(inventory, evidence)
-    leak = make_leak("total", longest, inventory, min(size, grew) if grew else size, rate, graphs=1)
-    return replace(leak, carried=bool(longest.shape) and longest.shape != (1,))
+    return int(share * sum_graph_bytes(inventory, evidence))
 
 
 def _find_numbered(
@@ -437,11 +392,6 @@ def _kind_of_owner(part: ModelPart) -> tuple[str, bool]:
     """Return the class of a part's owner, and whether a variable has a name for it."""
     name, named, kind = part.owner.partition(" (")
     return (kind.rstrip(")"), True) if named else (name, False)
-
-
-def _is_same_graph(first: Variable, other: Variable) -> bool:
-    """Return whether two variables share a graph: lengths within a tenth of each other."""
-    return abs(first.graph_nodes - other.graph_nodes) <= max(2, other.graph_nodes // 10)
 
 
 def _is_unnamed(inventory: Inventory, grew: int) -> bool:

@@ -159,3 +159,8 @@ def count_grown(container: Container, inventory: Inventory, rate: Rate | None, g
     if rate is None or rate.per != "step" or not each_step:
         return grew
     return int(rate.rate * container.length)
+
+
+def sum_graph_bytes(inventory: Inventory, evidence: Evidence) -> int:
+    """Return the bytes that graphs may hold because nothing else accounts for them."""
+    return max(0, inventory.remainder + inventory.other_bytes - (evidence.rounding or 0))

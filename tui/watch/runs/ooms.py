@@ -57,6 +57,16 @@ class Oom:
     inventory: Inventory | None = None
     """Live memory of the process; ``None`` if the agent took no inventory."""
 
+    @property
+    def is_at_process_limit(self) -> bool:
+        """True if torch's limit for the process refused the request, and not the device.
+
+        The observer receives the device's total, or torch's limit if the process has one.
+        """
+        if self.request is None or self.free is None or self.limit is None:
+            return False
+        return self.free >= self.request and self.reserved + self.request > self.limit
+
 
 def rebuilt_text(oom: Oom) -> str:
     """Return the exception's text from the observer's numbers, in torch's words.
@@ -66,9 +76,13 @@ def rebuilt_text(oom: Oom) -> str:
     if oom.request is None or oom.free is None or oom.limit is None:
         return ""
     unallocated = max(0, oom.reserved - oom.allocated)
+    total, free = _size(oom.limit), _size(oom.free)
+    device = f"GPU {oom.device} has a total capacity of {total} of which {free} is free."
+    if oom.is_at_process_limit:
+        # In the words of torch before 2.1; the device's total is unknown.
+        device = f"(GPU {oom.device}; {total} allowed; {free} free;)"
     return (
-        f"CUDA out of memory. {format_request(oom.request)} GPU {oom.device} has a total capacity "
-        f"of {_size(oom.limit)} of which {_size(oom.free)} is free. Of the allocated memory "
+        f"CUDA out of memory. {format_request(oom.request)} {device} Of the allocated memory "
         f"{_size(oom.allocated)} is allocated by PyTorch, and {_size(unallocated)} is reserved by "
         "PyTorch but unallocated."
     )
@@ -85,6 +99,8 @@ def describe_request(oom: Oom) -> str:
     if oom.request is None or oom.free is None or oom.limit is None:
         return f"the driver had no memory left on {device} (requested and free bytes are unknown)"
     free = f"{fmt.size(oom.free)} of {fmt.size(oom.limit)} free"
+    if oom.is_at_process_limit:
+        free = f"{fmt.size(oom.free)} free, beyond the process's limit of {fmt.size(oom.limit)}"
     return f"{fmt.size(oom.request)} requested on {device}, {free}"
 
 

@@ -192,8 +192,7 @@ def explain_without_snapshot(oom: Oom, known: Circumstances) -> Explanation:
         stack = requesting_stack(oom, inventory)
         return explain_driver_oom(stack, oom.step, oom.thread, oom.reserved, known)
     threads = () if inventory is None else inventory.threads
-    # The observer receives the device's total, or torch's limit.
-    limited = oom.free >= oom.request and oom.reserved + oom.request > oom.limit
+    limited = oom.is_at_process_limit
     others = sum(holder.bytes for holder in known.holders) if known.holders else None
     return explain(
         Evidence(

@@ -1,0 +1,89 @@
+"""A tensor whose graph grows with each step: a sum of losses, a metric, a state carried along."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import chain
+
+from tui.snapshots.explain.evidence import Evidence, Rate
+from tui.snapshots.explain.holders import (
+    is_in_forward,
+    is_training,
+    make_leak,
+    waits_for_backward,
+)
+from tui.snapshots.explain.inventory import Container, Inventory, Variable
+from tui.snapshots.explain.leak_facts import FEW, LARGE, Leak, is_steady, sum_graph_bytes
+
+DEEP = 200
+"""Number of graph nodes that exceeds one step of a small model."""
+REUSED = 30
+"""Graph nodes per parameter tensor from which the same layers must have run many times."""
+DEEPER = 8
+"""Ratio to the next longest graph from which a graph counts as a sum over steps."""
+
+
+def find_sum(evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: int) -> Leak | None:
+    """Return the leak of a tensor with a far longer graph than the others: a sum over steps."""
+    # A variable of the running pass has the graph of the state that the pass was given.
+    sums = chain(inventory.variables, map(_convert_to_variable, _list_sums(inventory)))
+    outside = (each for each in sums if not is_in_forward(each.where, evidence))
+    ordered = sorted(outside, key=lambda variable: -variable.graph_nodes)
+    if not ordered:
+        return None
+    longest = ordered[0]
+    if waits_for_backward(longest, rate):
+        return None
+    rest = next(
+        (variable.graph_nodes for variable in ordered[1:] if not _is_same_graph(variable, longest)),
+        0,
+    )
+    deep = longest.graph_nodes >= DEEP
+    if rate is None:
+        # One pass through many layers creates an equally long graph, but has parameters for each.
+        own = sum(part.count for part in inventory.parts if part.role == "parameters")
+        again = longest.graph_nodes >= REUSED * max(1, own)
+        if is_steady(evidence) or not (deep and again) or is_training(inventory):
+            return None
+        if sum_graph_bytes(inventory, evidence) < LARGE * evidence.allocated:
+            return None
+    elif not deep:
+        # Each step adds an operation, and what it computes its argument from.
+        steps = rate.span if rate.per == "step" else 0
+        adds_up = longest.accumulates and longest.graph_nodes >= max(2 * FEW, 2 * steps)
+        if not adds_up or longest.graph_nodes < DEEPER * max(1, rest):
+            return None
+    size = longest.bytes + sum_graph_bytes(inventory, evidence)
+    leak = make_leak("total", longest, inventory, min(size, grew) if grew else size, rate, graphs=1)
+    return replace(leak, carried=bool(longest.shape) and longest.shape != (1,))
+
+
+def _list_sums(inventory: Inventory) -> list[Container]:
+    """Return the collections of a few tensors with graphs, such as a dict of running metrics."""
+    return [
+        container
+        for container in inventory.containers
+        if 0 < container.tensors < FEW and container.graphs and not container.through
+    ]
+
+
+def _convert_to_variable(container: Container) -> Variable:
+    """Return the tensors of a collection as one."""
+    return Variable(
+        name=container.name,
+        bytes=container.bytes,
+        shape=(),
+        dtype=next(iter(container.dtypes), ""),
+        where=container.where,
+        scope=container.scope,
+        graph_nodes=container.graph_nodes,
+        adds=container.adds,
+        accumulates=container.enlarges,
+        backward=container.backward,
+        retains=container.retains,
+    )
+
+
+def _is_same_graph(first: Variable, other: Variable) -> bool:
+    """Return whether two variables share a graph: lengths within a tenth of each other."""
+    return abs(first.graph_nodes - other.graph_nodes) <= max(2, other.graph_nodes // 10)
