@@ -14,6 +14,7 @@ from tui.rehearsal.device.record import DeviceRecord
 from tui.rehearsal.libraries import has_kernels
 from tui.rehearsal.printed_error import PrintedError
 from tui.rehearsal.run import ProcessPeak, Rehearsed
+from tui.rehearsal.step_growth import describe_growth, describe_rising_peak, find_step_growth
 from tui.watch.runs.agent_events import HostRead, LibraryVersion, RehearsedEvent
 from tui.watch.runs.process_logs import ProcessLog
 from tui.watch.runs.run_summary import describe_oom_kills, signal_name
@@ -178,6 +179,9 @@ def _answer(
     caught = _why_not_known_to_go_on(rehearsed.logs)
     if caught:
         return "unknown", caught
+    growing = _describe_step_growth(rehearsed, devices)
+    if growing:
+        return "unknown", growing
     if least.headroom < margin * least.total:
         return "close", (
             f"the peak is within {100 * margin:.0f}% of the card's memory, which is the margin"
@@ -189,7 +193,20 @@ def _answer(
         return "fits", "torch had to return cached memory to the driver, which takes time"
     if least.headroom < CLOSE * least.total:
         return "fits", f"less than {100 * CLOSE:.0f}% of the card's memory is left"
-    return "fits", ""
+    rising = (describe_rising_peak(rehearsed.reports, device.index) for device in devices)
+    return "fits", next(filter(None, rising), "")
+
+
+def _describe_step_growth(rehearsed: Rehearsed, devices: Sequence[DeviceVerdict]) -> str:
+    """Return the growth that would fill a device soonest; empty for none."""
+    found = [
+        find_step_growth(rehearsed.reports, device.index, device.headroom) for device in devices
+    ]
+    growths = [growth for growth in found if growth is not None]
+    if not growths:
+        return ""
+    soonest = min(growths, key=lambda growth: growth.full_at)
+    return describe_growth(soonest, max(log.steps or 0 for log in rehearsed.logs))
 
 
 def _why_unknown(rehearsed: Rehearsed, devices: Sequence[DeviceVerdict]) -> str:

@@ -21,6 +21,7 @@ from . import FOREACH, READS, REHEARSE
 from .agent import FOLDER, KEY, Agent
 from .inventory import find_roles
 
+_MOST_READINGS = 64
 _MOST_STEP_TIMES = 1000
 _MOST_LINES = 100
 """Most lines that are counted one by one."""
@@ -89,6 +90,8 @@ class RehearsalAgent:
         self._agent = agent
         self._steps = steps
         self._times: list[int] = []
+        self._memory: list[tuple[int, dict[int, tuple[int, int]]]] = []
+        """Steps with the bytes allocated after them and the peak until then, by device."""
         self._reads: HostReads | None = None
         self._written = False
         self._recorded: set[int] = set()
@@ -102,8 +105,21 @@ class RehearsalAgent:
         """Note the time of a step; after the last one, measure and end the process."""
         if len(self._times) < _MOST_STEP_TIMES:
             self._times.append(time.time_ns() // 1000)
+        self._memory.append((self._agent.steps, self._read_memory()))
+        if len(self._memory) > _MOST_READINGS:
+            # Drop every second reading, but not the newest.
+            del self._memory[-2::-2]
         if self._steps and self._agent.steps >= self._steps:
             self.end()
+
+    def _read_memory(self) -> dict[int, tuple[int, int]]:
+        cuda, sizes = self._agent.torch.cuda, {}
+        for device in range(cuda.device_count()):
+            stats = cuda.memory_stats(device)
+            peak = stats.get("allocated_bytes.all.peak", 0)
+            if peak:
+                sizes[device] = stats["allocated_bytes.all.current"], peak
+        return sizes
 
     def end(self) -> None:
         """Measure, and end the process."""
@@ -134,6 +150,11 @@ class RehearsalAgent:
             stopped=stopped,
             devices=self._peaks(),
             step_times=self._times,
+            step_memory=[
+                dict(step=step, device=device, allocated=allocated, peak=peak)
+                for step, sizes in self._memory
+                for device, (allocated, peak) in sizes.items()
+            ],
             reads=[] if self._reads is None else self._reads.rows(),
             snapshot=None if why else name,
             no_snapshot=why,

@@ -40,7 +40,7 @@ PURPOSES: dict[str, AccountName] = {
     "backward pass": "gradients",
     "optimizer step": "temporaries",
     "temporaries": "temporaries",
-    "cuBLAS workspace": "buffers",
+    "cuBLAS workspace": "cuBLAS workspace",
 }
 """Account row for each category of live memory in a history."""
 

@@ -13,6 +13,7 @@ AccountName = Literal[
     "gradients",
     "optimizer state",
     "buffers",
+    "cuBLAS workspace",
     "activations",
     "temporaries",
     "other tensors",

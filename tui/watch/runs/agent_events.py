@@ -100,6 +100,17 @@ class DevicePeaks:
 
 
 @dataclass(frozen=True, slots=True)
+class StepReading:
+    """The bytes on one device right after an optimizer step."""
+
+    step: int
+    device: int
+    allocated: int
+    peak: int
+    """The most allocated bytes until then."""
+
+
+@dataclass(frozen=True, slots=True)
 class HostRead:
     """A line of the program at which the host waited for data of the device."""
 
@@ -139,6 +150,8 @@ class RehearsedEvent:
     """Libraries that influence the memory of a training."""
     architectures: tuple[str, ...] = ()
     """For which torch's kernels were compiled, such as ``sm_90``."""
+    step_memory: tuple[StepReading, ...] = ()
+    """The memory after each of the steps, or of some of many."""
 
 
 _EVENTS: dict[str, type[Any]] = {

@@ -1,0 +1,78 @@
+"""Memory that grows with each rehearsed step: what a few steps tell of the next ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from tests.rehearsal.outcomes import EVENT, GIB, LOG, rehearsed
+from tui.rehearsal.step_growth import describe_rising_peak, find_step_growth
+from tui.rehearsal.verdict import judge
+from tui.watch.runs.agent_events import RehearsedEvent, StepReading
+
+MIB = 1 << 20
+
+
+def event(
+    held: Sequence[int], peaks: Sequence[int] = (), *, stopped: bool = True
+) -> RehearsedEvent:
+    """Return the measurement of a process by its MiB after each step."""
+    highest = peaks or [max(held)] * len(held)
+    readings = [
+        StepReading(step, 0, allocated * MIB, peak * MIB)
+        for step, (allocated, peak) in enumerate(zip(held, highest, strict=True), 1)
+    ]
+    return replace(EVENT, steps=len(held), stopped=stopped, step_memory=tuple(readings))
+
+
+def test_steps_that_each_leave_more_say_when_the_card_is_full() -> None:
+    growth = find_step_growth([event([196, 292, 388])], 0, 6500 * MIB)
+    assert growth is not None
+    assert (growth.per_step, growth.full_at) == (96 * MIB, 3 + 67 + 1)
+
+
+@pytest.mark.parametrize(
+    ("held", "stopped"),
+    [
+        ([100, 100, 100], True),
+        ([100, 200, 200], True),
+        # The state of an optimizer, then a little more.
+        ([100, 900, 910], True),
+        ([300, 200, 100], True),
+        ([100, 200], True),
+        # It has come to its own end.
+        ([100, 200, 300], False),
+        # It fills the card after more than a thousand steps.
+        ([100, 101, 102], True),
+    ],
+)
+def test_other_steps_are_no_growth(held: list[int], stopped: bool) -> None:
+    assert find_step_growth([event(held, stopped=stopped)], 0, 6500 * MIB) is None
+
+
+def test_processes_on_one_device_fill_it_together() -> None:
+    grows = event([100, 200, 300])
+    alone = find_step_growth([grows], 0, 10_000 * MIB)
+    together = find_step_growth([grows, grows], 0, 10_000 * MIB)
+    assert alone is not None
+    assert together is not None
+    assert (alone.full_at, together.full_at) == (104, 54)
+    assert find_step_growth([grows], 1, 10_000 * MIB) is None
+
+
+def test_a_peak_that_rises_is_mentioned_unless_it_is_that_of_the_state() -> None:
+    assert describe_rising_peak([event([1, 1, 1], [100, 200, 240])], 0) == (
+        "step 3 still raised the peak by 40 MiB: try more --steps"
+    )
+    assert describe_rising_peak([event([1, 1, 1], [100, 200, 200])], 0) == ""
+    assert describe_rising_peak([event([1, 1], [100, 200])], 0) == ""
+
+
+def test_it_is_unknown_whether_a_program_fits_that_grows() -> None:
+    grows = event([1000, 2000, 3000])
+    verdict = judge(rehearsed(12 * GIB, logs=(replace(LOG, rehearsed=grows),)))
+    assert verdict.answer == "unknown"
+    assert verdict.reason.startswith("each of 3 steps left 1 GiB more allocated, which fills the")
+    assert verdict.exit_code == 2

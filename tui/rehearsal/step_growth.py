@@ -1,0 +1,91 @@
+"""Memory that grows with each rehearsed step: a rehearsal ends before it fills the card. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+
+from tui.core.text import numbers as fmt
+from tui.watch.runs.agent_events import RehearsedEvent, StepReading
+
+LEAST_READINGS = 3
+"""Fewest steps whose memory shows a growth: two increments."""
+STEADY = 2.0
+"""Most that the largest growth of a step is of the smallest; a step that creates state once is no
+steady growth."""
+LONGEST_STEPS = 1000
+"""Steps beyond which a growth that would fill the card is not mentioned."""
+NOTICEABLE = 0.01
+"""Share of the peak by which a last step must have raised it to be mentioned."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepGrowth:
+    """Memory of one device that each step leaves more of."""
+
+    device: int
+    per_step: int
+    """Bytes."""
+    full_at: int
+    """The step at which the device would be full."""
+
+
+def find_step_growth(
+    reports: Sequence[RehearsedEvent], device: int, headroom: int
+) -> StepGrowth | None:
+    """Return the growth that would fill a device within :data:`LONGEST_STEPS`, or ``None``.
+
+    Only programs that were ended after their steps would go on.
+
+    Args:
+        reports: the measurements of all processes.
+        device: its index.
+        headroom: bytes of it that were free at the peak.
+    """
+    rate, last = 0.0, 0
+    for report in reports:
+        readings = _of_device(report, device) if report.stopped else []
+        rates = _rates([(reading.step, reading.allocated) for reading in readings])
+        if len(rates) + 1 >= LEAST_READINGS and 0 < max(rates) <= STEADY * min(rates):
+            rate += median(rates)
+            last = max(last, readings[-1].step)
+    if not rate:
+        return None
+    full_at = last + int(headroom / rate) + 1
+    return StepGrowth(device, round(rate), full_at) if full_at <= LONGEST_STEPS else None
+
+
+def describe_rising_peak(reports: Sequence[RehearsedEvent], device: int) -> str:
+    """Return by how much the last step raised the peak of a device; empty if it did not."""
+    for report in reports:
+        readings = _of_device(report, device) if report.stopped else []
+        # The first step creates the optimizer's state, so the second one raises the peak.
+        if len(readings) < LEAST_READINGS:
+            continue
+        before, last = readings[-2:]
+        if last.peak - before.peak >= NOTICEABLE * last.peak:
+            rose = fmt.round_size(last.peak - before.peak)
+            return f"step {last.step} still raised the peak by {rose}: try more --steps"
+    return ""
+
+
+def describe_growth(growth: StepGrowth, steps: int) -> str:
+    """Return the growth in words, with the option that rehearses it."""
+    return (
+        f"each of {fmt.count(steps, 'step')} left {fmt.round_size(growth.per_step)} more allocated,"
+        f" which fills the card at step {growth.full_at}; --steps {growth.full_at} rehearses that"
+    )
+
+
+def _of_device(report: RehearsedEvent, device: int) -> list[StepReading]:
+    by_step = {reading.step: reading for reading in report.step_memory if reading.device == device}
+    return [by_step[step] for step in sorted(by_step)]
+
+
+def _rates(points: Sequence[tuple[int, int]]) -> list[float]:
+    return [
+        (after - before) / (later - earlier)
+        for (earlier, before), (later, after) in pairwise(points)
+    ]
