@@ -44,6 +44,7 @@ from tui.snapshots.explain.inventory import Container
 from tui.snapshots.explain.lead import find_large_gradient, in_optimizer, recomputes
 from tui.snapshots.explain.leak_advice import EVALUATES, advise_on_leak
 from tui.snapshots.explain.leak_facts import SHARE, Leak, describe_site
+from tui.snapshots.explain.leak_sums import find_sum_of_passes
 
 RECORD = "gpu-workbench watch --record -- COMMAND"
 WORTH_A_WORD = 0.02
@@ -253,46 +254,14 @@ def _advise_on_temporaries(request: FailedRequest) -> Iterator[Remedy]:
 
 def _advise_on_activations(request: FailedRequest) -> Iterator[Remedy]:
     evidence, line = request.evidence, request.line
-    function = request.where.name if request.where is not None else ""
-    waiting = find_waiting_graphs(evidence)
-    passes = evidence.kept_passes
-    is_known = True
-    untrained = _find_untrained(evidence)
-    stored = find_stored_passes(evidence)
-    if EVALUATES.search(function):
-        yield Remedy(
-            f"wrap the evaluation{line} in torch.no_grad() or torch.inference_mode()",
-            f"{function} saves {request.size('activations')} for a backward pass that does not "
-            "follow",
-        )
-    elif waiting is not None:
-        yield _advise_on_waiting_graphs(waiting)
-    elif passes is not None:
-        yield from _advise_on_kept_passes(describe_site(passes))
+    evaluates = request.where is not None and EVALUATES.search(request.where.name)
+    has_name = evaluates or find_waiting_graphs(evidence) or find_sum_of_passes(evidence)
+    if evidence.kept_passes is not None and not has_name:
+        yield from _advise_on_kept_passes(describe_site(evidence.kept_passes))
         return
-    elif untrained:
-        yield Remedy(
-            f"if {untrained} is not trained, call it in torch.no_grad(), or freeze it with "
-            "requires_grad_(False)",
-            "no optimizer updates its parameters, but they require gradients, so autograd saves "
-            "its activations",
-        )
-    elif are_older(evidence, "activations"):
-        yield Remedy(
-            "if steps have ended since the recording began, these tensors outlive them: find what "
-            "stores them, and store detach(), item() or .cpu() or bound its length",
-            "they are older than the first recorded event; a recording with a larger max_entries "
-            "shows the steps that allocated them",
-        )
-    elif stored:
-        names = format_names(stored)
-        yield Remedy(
-            f"if no backward pass follows, wrap the passes in torch.no_grad(); else delete {names} "
-            f"once {'they are' if len(stored) > 1 else 'it is'} used",
-            "each result keeps the graph of its pass, and so its activations",
-        )
-    else:
-        is_known = False
+    of_program = _advise_on_saved_passes(request)
+    if of_program is not None:
+        yield of_program
     recomputed = recomputes(evidence)
     if recomputed:
         yield Remedy(
@@ -308,8 +277,56 @@ def _advise_on_activations(request: FailedRequest) -> Iterator[Remedy]:
             "use activation checkpointing (torch.utils.checkpoint), or autocast to bfloat16",
             "checkpointing stores each part's inputs and recomputes the rest in backward",
         )
-    if not is_known:
+    if of_program is None:
         yield from _advise_on_inference(request)
+
+
+def _advise_on_saved_passes(request: FailedRequest) -> Remedy | None:
+    """Return the remedy for activations that the program keeps needlessly, if it seems to."""
+    evidence = request.evidence
+    function = request.where.name if request.where is not None else ""
+    if EVALUATES.search(function):
+        return Remedy(
+            f"wrap the evaluation{request.line} in torch.no_grad() or torch.inference_mode()",
+            f"{function} saves {request.size('activations')} for a backward pass that does not "
+            "follow",
+        )
+    waiting = find_waiting_graphs(evidence)
+    if waiting is not None:
+        return _advise_on_waiting_graphs(waiting)
+    added = find_sum_of_passes(evidence)
+    if added is not None:
+        place = holder_line(added)
+        at = f" at {format_line(place)}" if place is not None else ""
+        return Remedy(
+            f"if no backward pass follows, add item() or detach() to {added.name}{at}, or wrap the "
+            "loop in torch.no_grad(); else call backward() on each term in the loop",
+            f"the graph behind {added.name} keeps what each pass saved for backward",
+        )
+    untrained = _find_untrained(evidence)
+    if untrained:
+        return Remedy(
+            f"if {untrained} is not trained, call it in torch.no_grad(), or freeze it with "
+            "requires_grad_(False)",
+            "no optimizer updates its parameters, but they require gradients, so autograd saves "
+            "its activations",
+        )
+    if are_older(evidence, "activations"):
+        return Remedy(
+            "if steps have ended since the recording began, these tensors outlive them: find what "
+            "stores them, and store detach(), item() or .cpu() or bound its length",
+            "they are older than the first recorded event; a recording with a larger max_entries "
+            "shows the steps that allocated them",
+        )
+    stored = find_stored_passes(evidence)
+    if not stored:
+        return None
+    names = format_names(stored)
+    return Remedy(
+        f"if no backward pass follows, wrap the passes in torch.no_grad(); else delete {names} "
+        f"once {'they are' if len(stored) > 1 else 'it is'} used",
+        "each result keeps the graph of its pass, and so its activations",
+    )
 
 
 def _advise_on_waiting_graphs(waiting: WaitingGraphs) -> Remedy:

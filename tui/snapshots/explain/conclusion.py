@@ -48,6 +48,7 @@ from tui.snapshots.explain.leak_facts import (
     find_growth_rate,
     format_pace,
 )
+from tui.snapshots.explain.leak_sums import find_sum_of_passes
 from tui.snapshots.explain.thresholds import has_fitting_piece
 
 BESIDE_LEFT_OVERS: tuple[LeadingCause, ...] = (
@@ -195,6 +196,9 @@ def _describe_activations(evidence: Evidence, account: Account, device: Capacity
             f"Activations: {waiting.subject} keeps them until backward at "
             f"{format_line(waiting.backward)}; they hold {share}."
         )
+    added = find_sum_of_passes(evidence)
+    if added is not None:
+        return f"Activations: {format_holder(added)} keeps those of each pass; they hold {share}."
     passes = evidence.kept_passes
     if passes is not None:
         return (

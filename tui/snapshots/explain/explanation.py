@@ -56,6 +56,7 @@ LIVE_CAUSES: tuple[LeadingCause, ...] = (
     "gradients",
     "optimizer state",
     "buffers",
+    "cuBLAS workspace",
     "activations",
     "temporaries",
     "other tensors",

@@ -7,6 +7,7 @@ from itertools import chain
 
 from tui.snapshots.explain.evidence import Evidence, Rate
 from tui.snapshots.explain.holders import (
+    LONG,
     is_in_forward,
     is_training,
     make_leak,
@@ -25,25 +26,13 @@ DEEPER = 8
 
 def find_sum(evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: int) -> Leak | None:
     """Return the leak of a tensor with a far longer graph than the others: a sum over steps."""
-    # A variable of the running pass has the graph of the state that the pass was given.
-    sums = chain(inventory.variables, map(_convert_to_variable, _list_sums(inventory)))
-    outside = (each for each in sums if not is_in_forward(each.where, evidence))
-    ordered = sorted(outside, key=lambda variable: -variable.graph_nodes)
-    if not ordered:
+    longest, rest = _find_longest(evidence, inventory)
+    if longest is None or waits_for_backward(longest, rate):
         return None
-    longest = ordered[0]
-    if waits_for_backward(longest, rate):
-        return None
-    rest = next(
-        (variable.graph_nodes for variable in ordered[1:] if not _is_same_graph(variable, longest)),
-        0,
-    )
     deep = longest.graph_nodes >= DEEP
     if rate is None:
-        # One pass through many layers creates an equally long graph, but has parameters for each.
-        own = sum(part.count for part in inventory.parts if part.role == "parameters")
-        again = longest.graph_nodes >= REUSED * max(1, own)
-        if is_steady(evidence) or not (deep and again) or is_training(inventory):
+        again = deep and _runs_layers_again(longest, inventory)
+        if is_steady(evidence) or not again or is_training(inventory):
             return None
         if sum_graph_bytes(inventory, evidence) < LARGE * evidence.allocated:
             return None
@@ -56,6 +45,43 @@ def find_sum(evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: 
     size = longest.bytes + sum_graph_bytes(inventory, evidence)
     leak = make_leak("total", longest, inventory, min(size, grew) if grew else size, rate, graphs=1)
     return replace(leak, carried=bool(longest.shape) and longest.shape != (1,))
+
+
+def find_sum_of_passes(evidence: Evidence) -> Variable | None:
+    """Return the tensor to which a loop adds the result of each pass, for no backward pass.
+
+    Its graph keeps the activations of all passes. It need not be a leak: a backward pass that the
+    program's code does not show may follow.
+    """
+    inventory = evidence.inventory
+    if inventory is None:
+        return None
+    longest, rest = _find_longest(evidence, inventory)
+    if longest is None or longest.backward is not None or longest.graph_nodes < LONG:
+        return None
+    adds_up = longest.accumulates or _runs_layers_again(longest, inventory)
+    return longest if adds_up and longest.graph_nodes >= DEEPER * max(1, rest) else None
+
+
+def _find_longest(evidence: Evidence, inventory: Inventory) -> tuple[Variable | None, int]:
+    """Return the tensor with the longest graph, and the nodes of the next longest other graph."""
+    # A variable of the running pass has the graph of the state that the pass was given.
+    sums = chain(inventory.variables, map(_convert_to_variable, _list_sums(inventory)))
+    outside = (each for each in sums if not is_in_forward(each.where, evidence))
+    ordered = sorted(outside, key=lambda variable: -variable.graph_nodes)
+    if not ordered:
+        return None, 0
+    others = (each for each in ordered[1:] if not _is_same_graph(each, ordered[0]))
+    return ordered[0], next((each.graph_nodes for each in others), 0)
+
+
+def _runs_layers_again(variable: Variable, inventory: Inventory) -> bool:
+    """Return whether a graph runs through the same layers many times.
+
+    One pass through many layers creates an equally long graph, but has parameters for each.
+    """
+    own = sum(part.count for part in inventory.parts if part.role == "parameters")
+    return variable.graph_nodes >= REUSED * max(1, own)
 
 
 def _list_sums(inventory: Inventory) -> list[Container]:
