@@ -94,6 +94,12 @@ PROGRAMS = (
         alone=("other tensors",),
     ),
     leak("attribute_list", "metric.outputs (list of 21", helps=KEPT),
+    leak(
+        "cache_with_a_limit",
+        "cache.items (dict of 15",
+        "per step; cache_with_a_limit.py:19 removes items, but later",
+        helps=("remove items of cache.items sooner",),
+    ),
     leak("dict_of_lists", "log['out'] (list of 4", "grows by 16 MiB per step", helps=KEPT),
     leak("list_of_dicts", "outputs (list of 7", helps=("no_grad()",)),
     leak("deque_without_limit", "replay (deque of 21", helps=KEPT),

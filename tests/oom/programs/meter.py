@@ -11,7 +11,7 @@ optimizer = torch.optim.Adam(model.parameters())
 class Meter:
     """A sum over batches."""
 
-    total = 0
+    total: torch.Tensor | float = 0.0
 
     def update(self, value: torch.Tensor) -> None:
         self.total = self.total + value

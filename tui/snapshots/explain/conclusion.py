@@ -65,7 +65,10 @@ def conclude(
 ) -> str:
     """Conclude in one sentence: the cause, the holder and its bytes."""
     if cause == "leak" and leak is not None:
-        return f"Leak: {leak.subject}{describe_pace(leak)}."
+        limit = ""
+        if leak.empties is not None:
+            limit = f"; {format_line(leak.empties)} removes items, but later"
+        return f"Leak: {leak.subject}{describe_pace(leak)}{limit}."
     size = round_size(evidence.requested)
     words = _OF_CAUSE.get(cause)
     if words is not None:

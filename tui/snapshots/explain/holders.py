@@ -210,6 +210,7 @@ def make_leak(
         training=is_training(inventory),
         graphs=graphs,
         viewed=holder.viewed if isinstance(holder, Container) else 0,
+        empties=holder.empties if isinstance(holder, Container) else None,
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from tui.core.text.numbers import count, round_size
 from tui.snapshots.explain.allocator_advice import FailedRequest
 from tui.snapshots.explain.explanation import Remedy
-from tui.snapshots.explain.frames import format_line
+from tui.snapshots.explain.frames import format_line, in_backward
 from tui.snapshots.explain.leak import OF_COMMAND
 from tui.snapshots.explain.leak_facts import Leak
 
@@ -30,7 +30,8 @@ def advise_on_leak(request: FailedRequest) -> Iterator[Remedy]:
     place = f" at {format_line(leak.where)}" if leak.where is not None else ""
     clause = f"it holds {round_size(leak.bytes)}"
     if leak.kind == "graphs":
-        yield from _advise_on_graphs(leak, name, place, clause)
+        in_training = any(map(in_backward, request.evidence.stacks))
+        yield from _advise_on_graphs(leak, name, place, clause, in_training=in_training)
     elif leak.kind == "total":
         yield from _advise_on_total(leak, name, place, clause)
     elif leak.kind == "cat":
@@ -104,6 +105,13 @@ def _advise_on_list(leak: Leak, place: str, clause: str) -> Iterator[Remedy]:
             f"they have {round_size(leak.viewed)} of their own, but each keeps the whole tensor "
             f"that it is a part of, {round_size(leak.reachable)} together",
         )
+    if leak.empties is not None:
+        yield Remedy(
+            f"let {format_line(leak.empties)} remove items of {leak.name} sooner, or store its "
+            "tensors on the host with .cpu()",
+            f"the program removes them, but not before the device is full; {clause}",
+        )
+        return
     yield Remedy(
         f"bound the length of {leak.name}{place} (deque(maxlen=N), clear()), or store its tensors "
         "on the host with .cpu(), or summaries with item()",
@@ -149,7 +157,18 @@ def _advise_on_longer_tensor(leak: Leak, place: str, clause: str) -> Iterator[Re
     )
 
 
-def _advise_on_graphs(leak: Leak, name: str, place: str, remark: str) -> Iterator[Remedy]:
+def _advise_on_graphs(
+    leak: Leak, name: str, place: str, remark: str, *, in_training: bool
+) -> Iterator[Remedy]:
+    """Yield the remedies for tensors with graphs.
+
+    Args:
+        leak: the collection.
+        name: its name.
+        place: the line that adds to it, with a preposition.
+        remark: how much it holds.
+        in_training: a backward pass made the failed request.
+    """
     function = leak.where.name if leak.where is not None else ""
     number = count(leak.graphs, "tensor")
     carry = f"{number} in {name} carry a graph (grad_fn)"
@@ -164,7 +183,7 @@ def _advise_on_graphs(leak: Leak, name: str, place: str, remark: str) -> Iterato
             f"{carry}; {remark}",
         )
     named_so = bool(EVALUATES.search(function))
-    trains = bool(_TRAINS.search(function)) and not named_so
+    trains = (in_training or bool(_TRAINS.search(function))) and not named_so
     certain = named_so or not (leak.training or trains)
     wrap = f"wrap the evaluation{place}" if certain else f"if no backward follows{place}, wrap it"
     no_grad = Remedy(

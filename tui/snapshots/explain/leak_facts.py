@@ -43,6 +43,8 @@ class Leak:
     """Bytes of the elements of its tensors, less than :attr:`reachable` for views; 0 if unknown."""
     also: tuple[str, ...] = ()
     """Names of other tensors whose bytes are counted with it."""
+    empties: Frame | None = None
+    """A line that removes items: the collection may have a limit that it has not reached."""
 
 
 def describe_site(growth: Growth) -> str:
