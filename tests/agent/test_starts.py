@@ -15,7 +15,7 @@ AGENT = START_FOLDER.parent
 SOURCES = sorted(AGENT.rglob("*.py"))
 LATER = (
     *("backward_lines", "code_files", "inventory", "leftovers", "owners", "reach", "rehearsal"),
-    *("source_lines", "thread_locals", "variable_codes"),
+    *("optimizer_state", "source_lines", "thread_locals", "variable_codes"),
 )
 """What is loaded where memory runs out or a rehearsal begins, and nowhere else."""
 

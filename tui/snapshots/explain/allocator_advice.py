@@ -13,6 +13,9 @@ from tui.snapshots.explain.frames import Frame, format_line
 from tui.snapshots.explain.leak_facts import Leak
 from tui.snapshots.explain.thresholds import exceeds_process_limit
 
+JUST_TOO_SMALL = 0.8
+"""Share of the request from which the largest piece may be that of a step before."""
+
 
 @dataclass(frozen=True, slots=True)
 class FailedRequest:
@@ -85,6 +88,13 @@ def advise_on_fragmentation(request: FailedRequest) -> Iterator[Remedy]:
         f"{freed} was cached in pieces between live blocks{pieces}; {off}; they "
         f"would free it, enough for the missing {round_size(evidence.shortfall)}",
     )
+    if evidence.largest and evidence.largest >= JUST_TOO_SMALL * evidence.requested:
+        yield Remedy(
+            "if sizes grow from step to step, as those of sequences do, use the largest one first, "
+            "or pad to a few lengths",
+            "the largest piece is only a little smaller than the request, as the piece of the step "
+            "before is",
+        )
 
 
 def advise_on_cached(request: FailedRequest) -> Iterator[Remedy]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tui.core.text.numbers import count, round_size
+from tui.core.text.numbers import count, grouped, round_size
 from tui.snapshots.explain.account import (
     Account,
     Capacity,
@@ -307,11 +307,12 @@ def find_roundup(evidence: Evidence) -> str:
 def _describe_fragmentation(evidence: Evidence, account: Account, device: Capacity) -> str:
     share = _of_device(account.of("fragmentation"), device)
     size = round_size(evidence.requested)
-    pieces = (
-        f"of at most {round_size(evidence.largest)}"
-        if evidence.largest
-        else "that this request cannot use"
-    )
+    largest = round_size(evidence.largest or 0)
+    if largest == size and (evidence.largest or 0) < evidence.requested:
+        # The difference is what was missing: not to be rounded away.
+        size = f"{grouped(evidence.requested >> 20)} MiB"
+        largest = f"{grouped((evidence.largest or 0) >> 20)} MiB"
+    pieces = f"of at most {largest}" if evidence.largest else "that this request cannot use"
     return (
         f"Fragmentation: {share} is cached and not in use, in pieces {pieces}; "
         f"{size} was requested."

@@ -282,7 +282,7 @@ async def format_text(outcome: RunOutcome) -> list[str]:
     failed, killed = first_failure(logs, run.command), describe_oom_kills(run)
     lines += filter(None, [failed, describe_finished_run(run), killed])
     for log in logs:
-        lines.append(describe_process(log))
+        lines.append(describe_process(log, is_over=True))
         lines += [f"  the agent could not {trouble}" for trouble in log.troubles]
     lines += [f"no agent in process {trouble}" for trouble in outcome.troubles]
     lines += outcome.skipped
@@ -331,7 +331,7 @@ async def format_markdown(outcome: RunOutcome) -> list[str]:
     lines = [f"**{finding.explanation.line}**" for finding in explained[:1]]
     lines += ["", f"`{' '.join(run.command)}`", "", describe_finished_run(run)]
     lines += filter(None, [describe_oom_kills(run), first_failure(logs, run.command)])
-    lines += ["", *(f"- {describe_process(log)}" for log in logs)]
+    lines += ["", *(f"- {describe_process(log, is_over=True)}" for log in logs)]
     for finding in explained[:1]:
         lines += ["", *oom_lines(finding.log, finding.oom), "", *finding.lines]
         if not finding.lines:

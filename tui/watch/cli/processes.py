@@ -83,7 +83,8 @@ class ProcessReport:
         self._complete: asyncio.Future[None] = loop.create_future()
         bus = EventBus()
         machine = MachineState(bus, processes=lambda: self._processes)
-        interval = max(1.0, options.every or 1.0) if options.lasts else None
+        # However seldom a row is printed, its figures of NVML are of about the same time.
+        interval = 1.0 if options.lasts else None
         session = DeviceSession(bus, machine, interval)
         session.on_error(self._fail)
         bus.subscribe(Sample, self._apply_sample)

@@ -83,17 +83,20 @@ def describe_unseen_end(sign: LastSign | None) -> str:
     return f"end unknown; last sign {at}"
 
 
-def describe_process(log: ProcessLog, ended_by: str = "") -> str:
+def describe_process(log: ProcessLog, ended_by: str = "", *, is_over: bool = False) -> str:
     """Describe one process in a line: its steps, its OOMs, how it ended.
 
     Args:
         log: the agent's log of the process.
         ended_by: who ended the process, which then wrote no end; empty if unknown.
+        is_over: the run has ended, and so has the process.
     """
     rank = "" if log.rank is None else f" rank {log.rank}"
     steps = "steps not known" if log.steps is None else fmt.count(log.steps, "step")
     ooms = f", {fmt.count(log.oom_count, 'OOM')}" if log.oom_count else ""
-    end = "" if log.ended else "; it was killed, called os._exit, or is still running"
+    running = "" if is_over else ", or is still running"
+    killed = "it was killed or called os._exit" if is_over else "it was killed, called os._exit"
+    end = "" if log.ended else f"; {killed}{running}"
     if ended_by and not log.ended:
         end = f"; ended by {ended_by}"
     if log.replaced:

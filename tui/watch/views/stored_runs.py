@@ -164,10 +164,10 @@ def _summary_lines(stored: StoredRun, oom: StoredOom | None, cells: int, now: fl
     rows += [] if oom is None else _oom_lines(oom, cells)
     for words in (clean(cause), describe_oom_kills(run)):
         rows += paragraph(words, cells, TextStyle.BAD) if words else []
-    ended = find_ended_ranks(stored.logs)
+    ended, is_over = find_ended_ranks(stored.logs), run.ended is not None
     for log in sorted(stored.logs, key=_sort_by_rank)[:MOST_PROCESSES]:
         by = name_launcher(run.command) if log in ended else ""
-        rows += paragraph(clean(describe_process(log, by)), cells, indent="  ")
+        rows += paragraph(clean(describe_process(log, by, is_over=is_over)), cells, indent="  ")
     if others > 0:
         rows += paragraph(f"and {text.count(others, 'more process', 'more processes')}", cells)
     return rows
