@@ -176,7 +176,7 @@ def test_events_that_stand_too_close_are_told_with_their_time() -> None:
     plot = replace(memory(), levels=(), events=crowd)
     told = " ".join(" ".join(texts(plot, 40)).split())
     assert all(f"event {number}" in told for number in range(4))
-    assert "▾ 52.0 s event 2" in told
+    assert "▾ event 2 at 52.0 s" in told
 
 
 def test_the_sign_and_the_name_of_an_event_have_its_style() -> None:

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -148,7 +149,7 @@ def _open(options: WorkbenchOptions) -> tuple[int, bool]:
     app.run(mouse=chosen.value("mouse"))
     # By folder: a run that was opened twice has several records.
     runs = {run.folder: run for run in (first, app.run_left) if run is not None}
-    left = filter(None, map(app.tab_screens.describe_run, runs.values())) if runs else ()
+    left = chain(*map(app.tab_screens.describe_run, runs.values())) if runs else ()
     problem = recorder.problem if recorder is not None else ""
     for words in (*left, *preferences.problems, *results.problems, problem):
         if words:

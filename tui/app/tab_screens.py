@@ -25,6 +25,7 @@ from tui.watch.runs.run_summary import describe_left_run
 from tui.watch.runs.runs import StartedRun
 from tui.watch.runs.start import is_child
 from tui.watch.screens.tab import WatchTab
+from tui.watch.session.stored_ooms import describe_fatal_oom
 from tui.watch.session.watched_session import WatchedRunSession
 from tui.watch.state.explained import find_oom_context
 
@@ -55,9 +56,11 @@ FACTORIES: Mapping[str, Callable[[TabbedApp], Screen[None]]] = {
 """The function that creates each tab's screen, by the tab's id."""
 
 
-def describe_run(run: StartedRun) -> str:
-    """Describe a run that is running or was started here; empty for any other."""
-    return describe_left_run(run) if run.is_running or is_child(run) else ""
+def describe_run(run: StartedRun) -> list[str]:
+    """Describe a run that is running or was started here, and its fatal OOM; else nothing."""
+    if not (run.is_running or is_child(run)):
+        return []
+    return [*describe_fatal_oom(run), describe_left_run(run)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,7 @@ class TabScreens:
     """The style sheets of the tabs, of their dialogs and of the presentation."""
     list_offers: Callable[[TabbedApp, str], Sequence[Offer]]
     find_offers: Callable[[TabbedApp, str], Sequence[Offer]]
-    describe_run: Callable[[StartedRun], str]
+    describe_run: Callable[[StartedRun], Sequence[str]]
 
 
 TUI = Path(__file__).parents[1]

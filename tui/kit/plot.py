@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 from tui.core.text import glyphs
 from tui.core.text.glyphs import clean
@@ -32,6 +31,7 @@ from tui.kit.lines import (
     right,
 )
 from tui.kit.scale import Labels, Scale, labels
+from tui.kit.ticks import dot_row, place_ticks
 
 HEIGHT = 9
 """Usual number of rows between the edges."""
@@ -42,16 +42,10 @@ LEAST_CELLS = 24
 _SPARSE = 3
 """Cells per point from which each point has a mark."""
 _MARK_EVERY = 10
-_TICK_ROWS, _TICK_CELLS = 2, 9
-"""Rows per tick at the side, and cells per tick at the bottom."""
-_HIGH, _FEW_TICKS = 12, 4
-"""Rows of a high plot. It has at most these ticks at the side, and one more per so many rows."""
-_UNEVEN = 1.5
-"""Most that a step between two ticks of the side is of another one, if they cannot be equal."""
-_SAME = 1e-6
-"""Shares of an axis that differ by less are the same."""
-_MOST_STRETCH = 1.2
-"""Most by which an axis is lengthened for ticks at whole rows."""
+_TICK_CELLS = 9
+"""Cells per tick at the bottom."""
+_BESIDE = 2
+"""Most cells from one event to the next one whose name stands beside its own."""
 CURVE_STYLES = (
     TextStyle.ALLOCATED,
     TextStyle.OTHERS,
@@ -173,8 +167,9 @@ def fit_plot_lines(plot: Plot, cells: int, height: int, rows: int) -> list[Line]
 
 def _draw(plot: Plot, cells: int, height: int) -> tuple[list[Line], int]:
     """Return the lines, and the rows of the legend that explain the mark of several points."""
-    wall, scale = _place_ticks(plot.upright, height)
-    plot = replace(plot, upright=replace(plot.upright, scale=scale))
+    upright = plot.upright
+    wall, scale = place_ticks(upright.scale, upright.unit, height, upright.last_tick)
+    plot = replace(plot, upright=replace(upright, scale=scale))
     gutter = min(wall.cells, cells - LEAST_ROOM - 1)
     room = cells - gutter - 1
     floor = _floor_labels(plot.across, room)
@@ -192,71 +187,12 @@ def _draw(plot: Plot, cells: int, height: int) -> tuple[list[Line], int]:
     return rows + _floor_lines(canvas, floor, gutter), more
 
 
-def _place_ticks(upright: Axis, height: int) -> tuple[Labels, Scale]:
-    """Return the ticks of the side and its scale, with more room at its top if that helps.
-
-    The ticks stand at whole rows, equally far apart: else equal steps take one row and two rows,
-    which looks like a kink in the curves. If that needs too much room, they stand at nearly even
-    steps of rows.
-    """
-    most = max(2, height // _TICK_ROWS + 1)
-    if height >= _HIGH:
-        most = _FEW_TICKS + height // _HIGH
-    choices = [
-        _drop_high_ticks(labels(upright.scale, upright.unit, number), upright.last_tick)
-        for number in range(most, 1, -1)
-    ]
-    nearly_even = []
-    for wall in choices:
-        steps = _steps(upright.scale, wall, height)
-        if len(steps) > 1 and max(steps) == min(steps):
-            return wall, upright.scale
-        if len(steps) > 1 and (stretch := _stretch(upright.scale, wall, height)) is not None:
-            return wall, upright.scale.stretched(stretch)
-        if steps and max(steps) <= _UNEVEN * min(steps):
-            nearly_even.append(wall)
-    return (nearly_even or choices[-1:])[0], upright.scale
-
-
-def _steps(scale: Scale, wall: Labels, height: int) -> list[int]:
-    """Return the rows from each tick to the next one."""
-    rows = [_dot_row(scale, value, height) // DOWN for value, _ in wall.ticks]
-    return [lower - higher for lower, higher in pairwise(rows)]
-
-
-def _stretch(scale: Scale, wall: Labels, height: int) -> float | None:
-    """Return the factor by which the scale is lengthened for ticks at whole rows, if there is one.
-
-    There is none for ticks at uneven steps, and if it is too large.
-    """
-    shares = [scale.share(value) for value, _ in wall.ticks]
-    steps = [higher - lower for lower, higher in pairwise(shares)]
-    if shares[0] > _SAME or max(steps) - min(steps) > _SAME:
-        return None
-    rows = steps[0] * (height * DOWN - 1) / DOWN
-    stretch = rows / max(1, math.floor(rows + _SAME))
-    return stretch if 1 - _SAME <= stretch <= _MOST_STRETCH else None
-
-
-def _drop_high_ticks(wall: Labels, last: float | None) -> Labels:
-    """Return the ticks up to a value; at least the lowest."""
-    if last is None:
-        return wall
-    first, *others = wall.ticks
-    return wall._replace(ticks=(first, *(tick for tick in others if tick[0] <= last)))
-
-
 def _floor_labels(across: Axis, room: int) -> Labels:
     """Return the ticks of the lower edge, which has ``room`` cells."""
     most = room // _TICK_CELLS + 1
     if across.unit == DATE:
         return date_labels(across.scale, most)
     return labels(across.scale, across.unit, most)
-
-
-def _dot_row(scale: Scale, value: float, height: int) -> int:
-    """Return the row of dots of a value, from the top."""
-    return round((1 - scale.share(value)) * (height * DOWN - 1))
 
 
 class _Canvas:
@@ -297,7 +233,7 @@ class _Canvas:
     def dot(self, place: float, value: float) -> Dot:
         """Return the dot of a point; points outside the range are clipped to its edge."""
         x = self.plot.across.scale.share(place) * (self.room * ACROSS - 1)
-        return round(x), _dot_row(self.plot.upright.scale, value, self.height)
+        return round(x), dot_row(self.plot.upright.scale, value, self.height)
 
     def column(self, place: float) -> int:
         return self.dot(place, self.plot.upright.scale.low)[0] // ACROSS
@@ -530,31 +466,57 @@ def _name_axes(plot: Plot, upright: str, across: str) -> str:
 
 
 def _event_lines(plot: Plot, canvas: _Canvas, gutter: int, cells: int) -> list[Line]:
-    """Return a row with a sign above each event and the names that fit, then the others."""
+    """Return a row with a sign above each event and the names that fit, then the others.
+
+    Events side by side have their names together.
+    """
     signs = {canvas.column(event.place): event.style for event in plot.events}
     row = [
         Span(glyphs.GLYPHS.unfolded, signs[at]) if at in signs else Span(" ")
         for at in range(canvas.room)
     ]
     others: list[Line] = []
-    for event in plot.events:
-        name = clean(event.name)
-        if not name:
-            continue
-        column, size = canvas.column(event.place), cell_len(name)
-        for start in (column + 2, column - 1 - size):
+    for group in _group_events(plot.events, canvas):
+        names = ", ".join(dict.fromkeys(clean(event.name) for event in group))
+        style = next((one.style for one in group if one.style is TextStyle.BAD), group[0].style)
+        first, last = (canvas.column(event.place) for event in (group[0], group[-1]))
+        size = cell_len(names)
+        for start in (last + 2, first - 1 - size):
             reach = range(start - 1, start + size + 1)
-            inside = start >= 0 and start + size <= canvas.room and size == len(name)
-            near = [at for at in reach if 0 <= at < canvas.room and at != column]
+            inside = start >= 0 and start + size <= canvas.room and size == len(names)
+            near = (at for at in reach if 0 <= at < canvas.room and not first <= at <= last)
             if inside and all(row[at].text == " " for at in near):
-                row[start : start + size] = (Span(letter, event.style) for letter in name)
+                row[start : start + size] = (Span(letter, style) for letter in names)
                 break
         else:
-            unit = plot.across.unit
-            where = date(event.place) if unit == DATE else quantity(event.place, unit)
-            others.append(line(Span(f"{glyphs.GLYPHS.unfolded} {where} {name}", event.style)))
+            others += (_name_beside(event, plot.across) for event in group)
     top = line(" " * (gutter + 1), *_merge_cells(row))
     return [*(line("  ", *row) for row in flow(others, cells - 2, gap="   ")), top]
+
+
+def _group_events(events: Iterable[Event], canvas: _Canvas) -> list[list[Event]]:
+    """Return the named events in groups of neighbors, from the left."""
+    groups: list[list[Event]] = []
+    end = -math.inf
+    for event in sorted(events, key=lambda event: event.place):
+        if not clean(event.name):
+            continue
+        column = canvas.column(event.place)
+        if column - end <= _BESIDE:
+            groups[-1].append(event)
+        else:
+            groups.append([event])
+        end = column
+    return groups
+
+
+def _name_beside(event: Event, across: Axis) -> Line:
+    """Return the name of an event that has no room above the plot, with its place."""
+    unit = across.unit
+    where = date(event.place) if unit == DATE else quantity(event.place, unit)
+    if not unit:
+        where = f"{across.name.removesuffix('s')} {where}".strip()
+    return line(Span(f"{glyphs.GLYPHS.unfolded} {clean(event.name)} at {where}", event.style))
 
 
 def _floor_lines(canvas: _Canvas, floor: Labels, gutter: int) -> list[Line]:

@@ -332,11 +332,8 @@ class Agent:
         except Exception as error:
             self.log_event("trouble", doing="take_inventory", text=_describe_error(error))
             return None
-        inventory["steps"] = [
-            dict(step=step, allocated=sizes[device])
-            for step, sizes in self._samples
-            if device in sizes
-        ]
+        steps = ((step, sizes[device]) for step, sizes in self._samples if device in sizes)
+        inventory["steps"] = [dict(step=step, allocated=size) for step, size in steps]
         inventory["step"] = self.steps
         self.log_event("inventory", oom=number, inventory=inventory)
         return inventory

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,8 @@ from tui.snapshots.explain.evidence import Circumstances
 from tui.snapshots.explain.explanation import Explanation
 from tui.watch.runs import samples
 from tui.watch.runs.ooms import Oom, rank_oom
-from tui.watch.session.run_folder import StoredRun
+from tui.watch.runs.runs import StartedRun
+from tui.watch.session.run_folder import StoredRun, StoredRuns
 from tui.watch.state.explained import explain_row, explain_without_snapshot, newest_oom
 from tui.watch.state.processes import RunProcesses
 
@@ -48,6 +50,27 @@ def explain_stored(
     log, oom = max(ooms, key=lambda pair: rank_oom(pair[1]))
     known = Circumstances(watched=True, recorded=log.records)
     return StoredOom(oom, explain_without_snapshot(oom, known))
+
+
+LONGEST_READ_S = 3.0
+"""Seconds after which the samples of a run are left out of the last words on it."""
+
+
+def describe_fatal_oom(run: StartedRun) -> list[str]:
+    """Return the conclusion on the OOM that ended a run's process, and what would help most.
+
+    Empty for a run without one.
+
+    Args:
+        run: the run; its files are read.
+    """
+    deadline = time.monotonic() + LONGEST_READ_S
+    (stored,) = StoredRuns(lambda: [run]).read()
+    found = explain_stored(stored, lambda: time.monotonic() < deadline)
+    if found is None or found.oom.handled is True:
+        return []
+    advice = found.explanation.advice[:1]
+    return [found.explanation.line, *(f"what would help: {remedy.what}" for remedy in advice)]
 
 
 class StoredOoms:
