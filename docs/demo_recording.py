@@ -1,4 +1,4 @@
-"""Make the recording that comes with the program: what ``gpu-workbench replay --demo`` plays.
+"""Make the recording that comes with the program: what ``gpu-workbench demo`` plays.
 
 A story in a minute, with a caption for each scene: idle GPUs; another user's training, which takes
 memory on the last of them; a large training step, which the GPU wins; a model so small that it

@@ -216,6 +216,8 @@ def test_a_device_that_was_in_change_at_the_last_reading_is_listed_once_with_its
         (("2026-a", "--json"), "give a command after --, or the name of one stored run alone"),
         (("2026-a", "--record"), "give a command after --, or the name of one stored run alone"),
         (("--",), "--: give a command after it, as in -- python train.py"),
+        (("true", "--lr", "3"), "no option --lr; put -- before a command that has options"),
+        (("nothing", "--stacks"), "no stored run is named nothing"),
     ],
 )
 def test_a_stored_run_is_found_by_its_name_or_is_refused_in_a_line(
@@ -231,6 +233,25 @@ def test_a_stored_run_is_found_by_its_name_or_is_refused_in_a_line(
     assert runs.find_run("2026-b").command == ("x",)
     with pytest.raises(UsageError, match=says):
         parse(("watch", *words)).carry_out()
+
+
+@pytest.mark.parametrize("words", [("true",), ("python", "train.py"), ("rm", "x", "y")])
+def test_a_command_without_options_needs_no_dashes(
+    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launched: list[tuple[str, ...]] = []
+
+    def launch(options: WatchOptions) -> int:
+        launched.append(tuple(options.command))
+        return 0
+
+    monkeypatch.setattr("tui.watch.cli.watch._launch", launch)
+    if words[0] == "rm":
+        with pytest.raises(UsageError, match="give a command after --"):
+            parse(("watch", *words)).carry_out()
+    else:
+        assert parse(("watch", *words)).carry_out() == 0
+        assert launched == [words]
 
 
 def test_a_run_that_a_full_disk_has_no_room_for_leaves_no_folder(

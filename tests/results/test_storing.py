@@ -47,7 +47,7 @@ def test_a_look_and_a_recording_write_nothing(what: str, tmp_path: Path) -> None
         database.add([kept(1), kept(2)])
     argv: tuple[str, ...] = (*PROGRAM, "--python", saying(tmp_path), "--readonly")
     if what == "replay":
-        argv = (*PROGRAM, "replay", "--demo", "--speed", "max")
+        argv = (*PROGRAM, "demo", "--speed", "max")
     before = _state(folder)
     with Terminal(argv, variables={"GPU_WORKBENCH_STATE": str(folder)}) as terminal:
         terminal.until_shows("REPLAY" if what == "replay" else "ready", "transfer")

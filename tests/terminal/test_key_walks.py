@@ -151,7 +151,7 @@ def test_a_thousand_random_keys_end_nothing_however_it_is_started(
         # A recording is not written twice: no key of the walk ends the program.
         go(Walk(3, quits=False), 500, recording(tmp_path), variables)
     elif way == "replay":
-        go(Walk(4), 1000, (*PROGRAM, "replay", "--demo", "--loop"), variables)
+        go(Walk(4), 1000, (*PROGRAM, "demo", "--loop"), variables)
     else:
         go(Walk(5), 500, (*PROGRAM, "--python", saying(tmp_path), "--readonly"), variables)
 
@@ -160,7 +160,7 @@ def test_a_palette_that_closes_and_opens_in_one_burst_ends_nothing(
     variables: Mapping[str, str],
 ) -> None:
     keys = ("ctrl+p", *"demo", "escape", "enter", "enter", "colon", *"snapshot", "down")
-    with Terminal((*PROGRAM, "replay", "--demo", "--loop"), *SIZE, variables) as terminal:
+    with Terminal((*PROGRAM, "demo", "--loop"), *SIZE, variables) as terminal:
         terminal.until_shows("Devices", "Workloads")
         for _ in range(5):
             type_step(terminal, Step(keys))

@@ -65,7 +65,7 @@ def test_the_recording_that_comes_along_plays_without_torch_and_says_what_is_sim
     shipped: tuple[Recording, WorkbenchState], columns: int, rows: int
 ) -> None:
     recording, _ = shipped
-    argv = (sys.executable, "-c", WITHOUT_TORCH, "replay", "--demo", "--speed", "max")
+    argv = (sys.executable, "-c", WITHOUT_TORCH, "demo", "--speed", "max")
     with Terminal(argv, columns=columns, rows=rows) as terminal:
         text = terminal.until_shows("REPLAY", "end", "cuda:0")
         assert (SIMULATED_SHORT in text) is recording.simulated
@@ -78,7 +78,7 @@ def test_the_recording_that_comes_along_plays_without_torch_and_says_what_is_sim
 
 @VARIANT
 def test_what_ran_out_of_memory_in_it_is_looked_into_in_the_snapshot_tab() -> None:
-    with Terminal((*PROGRAM, "replay", "--demo", "--speed", "max"), columns=160) as terminal:
+    with Terminal((*PROGRAM, "demo", "--speed", "max"), columns=160) as terminal:
         terminal.until_shows("REPLAY", "end")
         terminal.keys("3")
         terminal.until_shows(DEMO_SNAPSHOT, "OOM at demo_workloads.py", "reached its limit")
@@ -198,9 +198,8 @@ def test_a_file_that_cannot_be_played_is_one_line_and_exit_code_1(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ([], "name a recording"),
-        (["x", "y"], "name a recording"),
-        (["x", "--demo"], "name a recording"),
+        ([], "FILE"),
+        (["x", "y"], "too many arguments: y"),
         (["x", "--speed", "0"], "--speed 0: give a number above 0"),
         (["x", "--speed", "nan"], "--speed nan: give a number above 0"),
     ],

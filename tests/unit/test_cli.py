@@ -444,15 +444,16 @@ def test_a_part_of_a_name_or_a_few_wrong_letters_lead_to_it(typed: str, meant: s
 
 def test_how_a_screen_looks_may_stand_after_the_command_that_opens_it() -> None:
     options = ["--theme", "dracula", "--ascii", "--no-mouse"]
-    after = parse(["replay", "--demo", *options])
+    after = parse(["demo", *options])
     assert after.values["overrides"] == {"theme": "dracula", "ascii": True, "mouse": False}
-    assert parse([*options, "replay", "--demo"]).values["overrides"] == after.values["overrides"]
+    assert parse([*options, "demo"]).values["overrides"] == after.values["overrides"]
 
 
 REQUIRED = {
     "code": ["matmul"],
     "compare": ["conv2d", "--flag", "cudnn.benchmark=on,off"],
     "completion": ["bash"],
+    "replay": ["x"],
     "results": ["list"],
     "snapshot": ["x"],
 }
@@ -466,7 +467,6 @@ OF_THE_WORKBENCH = (
     ("--device", "0"),
     ("--readonly",),
     ("--present", "health"),
-    ("--demo", "health"),
     ("--snapshot", "x"),
     ("--oom-text", "x"),
     ("--memory", "1GiB"),

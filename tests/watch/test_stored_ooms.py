@@ -11,7 +11,7 @@ import pytest
 from tests.screens.stored_runs import store_runs
 from tests.screens.watched import an_oom, device, process_log, ran_out
 from tui.watch.session.run_folder import RunFolder, StoredRun
-from tui.watch.session.stored_ooms import StoredOoms, explain_stored
+from tui.watch.session.stored_ooms import StoredOoms, describe_fatal_oom, explain_stored
 from tui.watch.session.watched_session import WatchedRunSession
 from tui.watch.state.explained import explain_row, newest_oom
 
@@ -55,6 +55,12 @@ def test_without_samples_the_log_alone_explains(stored: StoredRun, is_folder: bo
     assert found.oom.step == an_oom().step
     assert "live tensors hold 130 GiB" in found.explanation.line
     assert "grow" not in found.explanation.line
+
+
+def test_the_last_words_on_a_run_are_its_conclusion_and_what_helps_most(stored: StoredRun) -> None:
+    conclusion, help_words = describe_fatal_oom(stored.run)
+    assert "and grow by 257 MiB per step" in conclusion
+    assert help_words.startswith("what would help: ")
 
 
 def test_a_run_without_an_oom_is_not_explained(stored: StoredRun) -> None:

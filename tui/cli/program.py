@@ -34,7 +34,7 @@ def add_workbench(parser: Parser) -> None:
     add_settings(parser)
     add_hosts(parser)
     parser.add_argument("--readonly", action="store_true", help="run nothing and change nothing")
-    parser.add_argument("--present", "--demo", metavar="GROUP", help="present a group page by page")
+    parser.add_argument("--present", metavar="GROUP", help="present a group page by page")
     parser.add_argument("--snapshot", metavar="FILE", help="open an allocator snapshot")
     parser.add_argument("--oom-text", metavar="FILE", help="with --snapshot: the exception's text")
     parser.add_argument(
@@ -85,6 +85,8 @@ class ListedCommand:
     """Arguments of an example; empty for none."""
     docs: str = "README.md"
     """The page of the documentation on it."""
+    subcommand: str = "SUBCOMMAND"
+    """Its name in the module."""
     passes: Mapping[str, str] = field(default_factory=dict)
     """Functions of packages above the command's own, as ``module:name``, by the field of the
     options that receives them; imported if the command is named."""
@@ -143,6 +145,12 @@ COMMANDS: dict[str, ListedCommand] = {
         "Explain an allocator snapshot: why did memory run out?",
         example="memory.pickle --top 20",
         passes={"find_context": "tui.watch.state.explained:find_oom_context"},
+    ),
+    "demo": ListedCommand(
+        "tui.recordings.cli",
+        "Play a story of a minute: simulated GPUs, invented times.",
+        subcommand="DEMO_SUBCOMMAND",
+        passes={"play": "tui.app.start:play_recording"},
     ),
     "replay": ListedCommand(
         "tui.recordings.cli",
@@ -245,7 +253,7 @@ def parser(names: Iterable[str] = COMMANDS, *, first: str = "") -> Parser:
         if name not in imported:
             commands.add_parser(name, help=listed.about)
             continue
-        subcommand: Subcommand[Any] = resolve_name(f"{listed.module}:SUBCOMMAND")
+        subcommand: Subcommand[Any] = resolve_name(f"{listed.module}:{listed.subcommand}")
         # A command that must stand first, and does not, accepts no options.
         knows = not subcommand.usage_when_first or first == name
         text = subcommand.description or listed.about

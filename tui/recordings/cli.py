@@ -1,4 +1,4 @@
-"""``gpu-workbench replay``: play a recording on the screens."""
+"""``gpu-workbench replay`` and ``demo``: play a recording on the screens."""
 
 from __future__ import annotations
 
@@ -58,10 +58,8 @@ class ReplayOptions:
     """The recording to play, and its speed."""
 
     overrides: Mapping[str, Value] = field(default_factory=dict)
-    names: Sequence[str] = ()
-    """Names of files: one, or none with ``shipped``."""
-    shipped: bool = False
-    """Play the recording shipped with the program."""
+    name: Sequence[str] = ()
+    """The name of the file; empty for the recording that comes with the program."""
     speed: float = 1.0
     """Multiple of real time; infinity never waits."""
     loop: bool = False
@@ -71,14 +69,13 @@ class ReplayOptions:
 
 def add_options(parser: Parser) -> None:
     """Add the options for the recording, its speed, and the appearance of the screen."""
+    parser.add_argument("name", nargs=1, metavar="FILE", help="a recording")
+    add_playback(parser)
+
+
+def add_playback(parser: Parser) -> None:
+    """Add the options for the speed, and the appearance of the screen."""
     add_screen(parser)
-    parser.add_argument("names", nargs="*", metavar="FILE", help="a recording")
-    parser.add_argument(
-        "--demo",
-        dest="shipped",
-        action="store_true",
-        help="play the built-in recording: simulated GPUs, invented times",
-    )
     parser.add_argument(
         "--speed", type=parse_speed, metavar="X", help="playback speed, such as 2, or max"
     )
@@ -104,12 +101,18 @@ def replay(options: ReplayOptions) -> int:
     """Play a recording on the terminal; return the exit code.
 
     Raises:
-        UsageError: no file is named, or there is no terminal that can position text.
+        UsageError: there is no terminal that can position text.
+        Failure: the file is no recording.
     """
-    if len(options.names) + options.shipped != 1:
-        raise UsageError("replay: name a recording, or give --demo for the built-in one")
-    if not options.shipped:
-        return _play(Path(options.names[0]), options)
+    return _play(Path(options.name[0]), options)
+
+
+def play_demo(options: ReplayOptions) -> int:
+    """Play the recording that comes with the program; return the exit code.
+
+    Raises:
+        UsageError: there is no terminal that can position text.
+    """
     return _play(FOLDER / DEMO, options, FOLDER / DEMO_SNAPSHOT)
 
 
@@ -124,3 +127,4 @@ def _play(path: Path, options: ReplayOptions, snapshot: Path | None = None) -> i
 
 
 SUBCOMMAND = Subcommand(ReplayOptions, add_options, replay)
+DEMO_SUBCOMMAND = Subcommand(ReplayOptions, add_playback, play_demo)

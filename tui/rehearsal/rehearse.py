@@ -98,6 +98,7 @@ def _parse_find(text: str) -> SearchRange | FindBatch:
 
 
 def _add_options(parser: Parser) -> None:
+    parser.runs_command = True
     add_ascii(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument(

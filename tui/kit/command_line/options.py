@@ -32,6 +32,8 @@ class Parser(argparse.ArgumentParser):
         """The defaults that are no argument's."""
         self.actions: dict[str, Parser] = {}
         """The parsers of the actions that its first argument may name; see :meth:`add_action`."""
+        self.runs_command = False
+        """Its last arguments are another program's command, whose options stand after ``--``."""
         super().__init__(argument_default=argparse.SUPPRESS, **named)
 
     def add_argument(self, *names: Any, **named: Any) -> argparse.Action:
@@ -82,6 +84,8 @@ class Parser(argparse.ArgumentParser):
             self.error(f"no option {flag} (did you mean --{meant}?)")
         if flag in screens:
             self.error(f"{flag} is for the workbench and not for this command")
+        if self.runs_command:
+            self.error(f"no option {flag}; put -- before a command that has options")
         self.error(f"no option {flag}")
 
     def error(self, message: str) -> NoReturn:

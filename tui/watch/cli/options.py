@@ -108,6 +108,7 @@ def _parse_pid(text: str) -> int:
 
 def add_options(parser: Parser) -> None:
     """Add the options of ``watch``."""
+    parser.runs_command = True
     add_screen(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object, at the end")
     parser.add_argument(

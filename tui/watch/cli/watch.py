@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from tui.core.text import secrets
@@ -40,6 +43,8 @@ def watch(options: WatchOptions) -> int:
         UsageError: the options contradict each other.
         Failure: the agent cannot be injected into the process.
     """
+    if not options.dashes and not options.stacks and _is_command(options.command):
+        options = replace(options, dashes=True)
     check(options)
     if options.stacks:
         return print_stacks("".join(options.command), as_json=options.json)
@@ -83,6 +88,16 @@ def print_stacks(name: str, *, as_json: bool) -> int:
         lines = rank_stack_lines(ranks, why, WIDTH)
         print_text(rows_of_text(plain(line).rstrip() for line in lines))
     return 0 if ranks and all(rank.stacks is not None for rank in ranks) else 1
+
+
+def _is_command(words: Sequence[str]) -> bool:
+    """Return whether words without dashes before them are a command, and no run, which has a digit.
+
+    A command with options needs the dashes: before them, options are those of ``watch``.
+    """
+    if not words or words[0][:1].isdigit() or words[0] in _VERBS:
+        return False
+    return len(words) > 1 or shutil.which(words[0]) is not None
 
 
 def _show(options: WatchOptions) -> int:
