@@ -181,6 +181,20 @@ def test_a_few_steps_are_no_measure() -> None:
     assert text.startswith("allocated grows 31.0 MiB/min, over ")
 
 
+@pytest.mark.parametrize(("steps", "is_known"), [(47, False), (60, True)])
+def test_after_enough_steps_a_growth_is_known_before_half_a_minute(
+    steps: int, is_known: bool
+) -> None:
+    track = Track()
+    for number in range(steps + 1):
+        track.add(figures(number / 5, allocated=GIB + number * 61 * MIB), number)
+    assert track.growth_per == "step"
+    assert (track.growth() is not None) == is_known
+    texts = [each.text for each in track.findings() if each.key == "growth"]
+    expected = f"allocated grows 61.0 MiB/step, in {steps} steps"
+    assert texts == ([expected] if is_known else [])
+
+
 def test_noise_is_named_a_leak_far_less_often_than_its_interval_says() -> None:
     chance = random.Random(11)
     named = 0

@@ -144,6 +144,8 @@ SHORTEST_S = 10.0
 """The shortest duration in seconds of a state before it becomes a finding."""
 SHORTEST_GROWTH_S = 30.0
 NO_GROWTH = f"it was seen for less than {SHORTEST_GROWTH_S:g} s"
+LEAST_GROWTH_STEPS = 2 * BLOCKS
+"""The fewest steps from which a growth per step is known before that time."""
 LEAST_GROWTH = 1 << 20
 """The least growth in bytes over the watched time; less may be the rounding of a few blocks."""
 LEAST_IDLE = 1 << 30
@@ -234,7 +236,14 @@ class Track:
 
         Return ``None`` after too short a time.
         """
-        return growth(self._grows_over()) if self._duration >= SHORTEST_GROWTH_S else None
+        return growth(self._grows_over()) if self._is_long_enough() else None
+
+    def _is_long_enough(self) -> bool:
+        """Return whether a growth can be known: after a time, or after enough steps."""
+        if self._duration >= SHORTEST_GROWTH_S:
+            return True
+        steps = self._by_step() if self.growth_per == "step" else []
+        return bool(steps) and steps[-1][0] - steps[0][0] >= LEAST_GROWTH_STEPS
 
     def _by_step(self) -> list[tuple[float, float]]:
         return [(p.step, p.allocated) for p in self._points if p.step is not None]
@@ -246,7 +255,7 @@ class Track:
 
     def growth_finding(self) -> Finding | None:
         """Return that the allocated memory grows; ``None`` if it does not, or not for certain."""
-        if self._duration < SHORTEST_GROWTH_S:
+        if not self._is_long_enough():
             return None
         source = f"{FROM_OUTSIDE}: allocated_bytes"
         return find_growth(self._grows_over(), self.growth_per, "growth", "allocated", source)
