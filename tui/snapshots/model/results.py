@@ -349,3 +349,8 @@ class Summary:
     """Notable conditions: a snapshot taken after unwinding, memory that predates the trace."""
     advice: tuple[Remedy, ...]
     unavailable: dict[str, str] = dataclasses.field(default_factory=dict)
+
+    @property
+    def lacks_history(self) -> bool:
+        """True if the trace has at most OOMs, which torch records even without a history."""
+        return self.events <= len(self.ooms)

@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
-from tui.kit.lines import Line, Span, TextStyle, line
+from tui.kit.lines import Line, Span, TextStyle, line, paragraph
 from tui.kit.pane import FittedView, LinesView
 from tui.snapshots.explain.frames import Frame
 from tui.snapshots.model.calls import (
@@ -28,7 +28,7 @@ from tui.snapshots.screens.panes import SnapshotPane
 from tui.snapshots.session.snapshot_reader import Refused
 from tui.snapshots.session.snapshot_session import SnapshotSession
 from tui.snapshots.views import flame as view
-from tui.snapshots.views.shared_lines import format_moment, refused_lines
+from tui.snapshots.views.shared_lines import NO_STACKS, format_moment, refused_lines
 
 LEAST_LEVELS = 2
 """Levels of a picture with one level of frames below all live memory."""
@@ -250,7 +250,12 @@ class FlamePane(SnapshotPane):
             return []
         room = view.stack_cells(cells)
 
+        summary = self.session.summary
+        unknown = summary is not None and summary.lacks_history
+
         def draw(stack: Sequence[Frame], cells: int) -> list[Line]:
+            if unknown:
+                return paragraph(NO_STACKS, cells, indent="  ")
             return view.chain_lines(flame, frame, stack, cells)
 
         return view.detail_lines(

@@ -235,6 +235,8 @@ class VerdictPane(SnapshotPane):
         focus, cells = self.session.focus, self.size.width - layers.GUTTER
         if focus is None or cells < 1 or self.size.height < LEAST_PICTURE_ROWS:
             return None
+        if self.session.summary is None or self.session.summary.lacks_history:
+            return None
         return Need(TIMELINE, TimelineArguments(focus.device, cells))
 
     def _size_picture(self) -> None:

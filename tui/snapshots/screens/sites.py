@@ -39,7 +39,12 @@ from tui.snapshots.session.snapshot_reader import Refused, SnapshotReader
 from tui.snapshots.session.snapshot_session import SnapshotSession
 from tui.snapshots.views import sites as view
 from tui.snapshots.views.overview import loading_lines
-from tui.snapshots.views.shared_lines import format_moment, refused_lines, stack_lines
+from tui.snapshots.views.shared_lines import (
+    NO_STACKS,
+    format_moment,
+    refused_lines,
+    stack_lines,
+)
 from tui.snapshots.views.site_growth import find_layer, growth_lines
 
 WIDE_FROM = 110
@@ -238,7 +243,9 @@ class SitesPane(SnapshotPane):
         return self.value(self._stack_need()) or ()
 
     def _stack_lines(self, cells: int) -> list[Line]:
-        need = self._stack_need()
+        need, summary = self._stack_need(), self.session.summary
+        if summary is not None and summary.lacks_history:
+            return paragraph(NO_STACKS, cells)
         return [] if need is None else self.answer_lines(need, cells, stack_lines)
 
     def _retitle(self) -> None:

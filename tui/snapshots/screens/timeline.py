@@ -191,9 +191,8 @@ class TimelinePane(SnapshotPane):
         return layers.chart_lines(shown, height, event, self._chosen, letters=self._letters)
 
     def _lacks_history(self) -> bool:
-        """Return whether the trace has at most OOMs, which torch records even without a history."""
         summary = self.session.summary
-        return summary is not None and summary.events <= len(summary.ooms)
+        return summary is not None and summary.lacks_history
 
     def _legend_lines(self, cells: int) -> list[Line]:
         shown = self.timeline()

@@ -10,6 +10,7 @@ from typing import Any
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
+from tui.core.text.commands import RECORDING
 from tui.kit.lines import (
     Line,
     Span,
@@ -112,6 +113,12 @@ def stack_lines(
     if not lines:
         lines.append(line(Span("   no stack recorded", TextStyle.QUIET)))
     return lines
+
+
+NO_STACKS = (
+    "The file has no history of the memory, so nothing says which lines allocated this. "
+    f"`{RECORDING}` records them."
+)
 
 
 @dataclass(slots=True)
