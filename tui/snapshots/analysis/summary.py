@@ -325,15 +325,14 @@ def _format_headline(replayed: Replay) -> str:
 def _list_remarks(replayed: Replay, requested: int, private_free: int) -> tuple[str, ...]:
     lines = []
     reserved = replayed.reserved[-1]
-    if replayed.events:
-        start = replayed.live_at_start
-        if start > LARGE_PREDATING * replayed.peak:
-            lines.append(
-                f"{fmt.size(start)} was allocated before the first event: what was freed since has"
-                " no stack; record earlier, or with a larger max_entries"
-            )
-    else:
+    if replayed.events <= len(replayed.ooms):
+        # torch records an OOM even without a history.
         lines.append(_NO_TRACE)
+    elif replayed.live_at_start > LARGE_PREDATING * replayed.peak:
+        lines.append(
+            f"{fmt.size(replayed.live_at_start)} was allocated before the first event, so by"
+            " unknown lines; record earlier, or with a larger max_entries"
+        )
     if not replayed.ooms and requested < UNWOUND * reserved and reserved >= WORTH_TELLING:
         lines.append(
             f"only {fmt.share(requested / reserved)} of the {fmt.size(reserved)} reserved is live:"
