@@ -177,7 +177,7 @@ async def test_a_comparison_is_kept_once_it_is_done(tmp_path: Path) -> None:
     )
     assert [one.record.comparison for one in found] == [comparison]
     assert found[0].record.at == BEGAN + 4
-    assert describe_outcome(found[0].record) == "cudnn.benchmark: 2.0x faster"
+    assert describe_outcome(found[0].record) == "2.0x faster with cudnn.benchmark"
     switched_off = replace(comparison, arms=comparison.arms[::-1], ratio=0.5, verdict="slower")
     record = replace(
         found[0].record,

@@ -403,7 +403,7 @@ def describe_outcome(record: Record) -> str:
         if compared.ratio is not None:
             times, _ = format_effect(compared.verdict, compared.ratio, compared.ci95)
             differs = compared.verdict in ("faster", "slower")
-            return f"{flag}: {times if differs else f'{compared.verdict}, {times}'}"
+            return f"{times if differs else f'{compared.verdict}, {times}'} with {flag}"
         found = compared.unavailable.get("ratio", "no ratio")
-        return f"{flag}: {compared.verdict}, {found}"
+        return f"{compared.verdict} with {flag}: {found}"
     return (record.reason or "") if record.median_s is None or record.status != "ok" else ""
