@@ -211,7 +211,7 @@ async def test_a_dialog_does_not_move_what_it_lies_over() -> None:
             assert size == (80, 24) or "16        64        256" in before[-3]
             await app.press("equals_sign")
             assert "Parameters of matmul" in app.rows[1]
-            cut = next(at for at, row in enumerate(app.rows) if "F6 sweeps" in row) + 1
+            cut = next(at for at, row in enumerate(app.rows) if "F6 sweep" in row) + 1
             assert app.rows[0] == before[0]
             assert app.rows[cut:-1] == before[cut:-1]
             # The keys of the workbench wait until the dialog is closed.

@@ -235,7 +235,7 @@ async def test_a_process_that_is_not_visible_has_a_page_that_speaks_of_no_signal
 async def test_read_only_a_page_offers_no_signal() -> None:
     async with running((120, 40), readonly=True) as at:
         await at.press("4", "enter")
-        assert "escape closes" in at.text
+        assert "escape close" in at.text
         assert "x ends it" not in at.text
         await at.press("x")
         assert "End process" not in at.text

@@ -495,5 +495,5 @@ async def test_every_view_has_its_help_and_its_keys_at_every_size() -> None:
                 await press(on, key)
                 assert "? help" in on.rows[-1], (size, key)
                 await press(on, "question_mark")
-                assert "escape closes" in on.text, (size, key)
+                assert "escape close" in on.text, (size, key)
                 await press(on, "escape")

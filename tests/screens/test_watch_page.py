@@ -592,5 +592,5 @@ async def test_the_rehearsal_dialog_fits(size: tuple[int, int]) -> None:
     async with on_runs(size=size) as at:
         await at.press("V")
         await at.until(lambda: at.front is RehearseScreen)
-        for name in ("Command", "Card", "GPUs", "Steps", "enter starts"):
+        for name in ("Command", "Card", "GPUs", "Steps", "enter start"):
             assert name in at.text

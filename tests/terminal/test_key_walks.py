@@ -123,7 +123,7 @@ def _answers(terminal: Terminal, walk: Walk) -> None:
             terminal.read(0.3 * turn)
         terminal.keys("1", "?")
         try:
-            terminal.until(lambda text: "escape closes" in text, TIMEOUT_S)
+            terminal.until(lambda text: "escape close" in text, TIMEOUT_S)
         except AssertionError as error:
             if turn == TRIES or terminal.process.poll() is not None:
                 walk.fail(f"it does not answer: {error}", error)
@@ -167,7 +167,7 @@ def test_a_palette_that_closes_and_opens_in_one_burst_ends_nothing(
             type_step(terminal, Step(("escape", "escape", "colon", "escape")))
             assert terminal.process.poll() is None, terminal.output[-600:].decode(errors="replace")
         terminal.keys("\x1b", "1", "?")
-        terminal.until(lambda text: "escape closes" in text, TIMEOUT_S)
+        terminal.until(lambda text: "escape close" in text, TIMEOUT_S)
 
 
 async def _take_in(on: Page, seconds: float, walk: Walk) -> None:
@@ -202,4 +202,4 @@ async def test_a_thousand_random_keys_in_a_page_that_only_shows_end_nothing(
             for key in (*["\x1b"] * 6, "1", "?"):
                 await on.keys(key)
                 await _take_in(on, 0.3, walk)
-            await on.shows("escape closes")
+            await on.shows("escape close")

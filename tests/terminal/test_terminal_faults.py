@@ -158,10 +158,10 @@ def test_a_terminal_that_stops_reading_costs_nothing_once_it_reads_again(
     terminal.keys("1")
     terminal.until_shows("Workloads", "Devices")
     terminal.keys("?")
-    terminal.until_shows("escape closes")
+    terminal.until_shows("escape close")
     assert {process.pid for process in terminal.family()} == {process.pid for process in family}
     terminal.keys("\x1b")
-    terminal.until(lambda text: "escape closes" not in text)
+    terminal.until(lambda text: "escape close" not in text)
     terminal.keys("q")
     assert terminal.exit_code() == 0
     assert_restored(terminal)
@@ -261,8 +261,8 @@ def test_t26_ascii_is_drawn_in_ASCII_in_every_dialog(  # noqa: N802
         terminal.until_shows("Devices", "Workloads", "cpu", "others")
         # Of each dialog: the key that opens it, words of it, the key that leaves it.
         for opens, words, leaves in (
-            ("o", "tab completes", "\x1b"), ("?", "Keys of", "?"), ("R", "y yes", "n"),
-            (":", "type a command", "\x1b"), ("T", "enter saves", "\x1b"),
+            ("o", "tab complete", "\x1b"), ("?", "Keys of", "?"), ("R", "y yes", "n"),
+            (":", "type a command", "\x1b"), ("T", "enter save", "\x1b"),
         ):  # fmt: skip
             terminal.keys("3" if opens == "o" else "1")
             terminal.until_shows("o open" if opens == "o" else "R all")

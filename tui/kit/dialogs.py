@@ -72,7 +72,7 @@ class Palette(CommandPalette):
     def compose(self) -> ComposeResult:
         """Yield the framework's parts, and the keys in the place of the footer."""
         yield from super().compose()
-        yield KeysBar("enter runs   escape closes")
+        yield KeysBar("enter run   escape close")
 
     def dismiss(self, result: None = None) -> AwaitComplete:
         """Close, once mounted; do nothing if another screen is on top, as it is after closing."""
@@ -252,7 +252,7 @@ class HelpScreen(Dialog[None]):
 
     def compose(self) -> ComposeResult:
         """Yield a box around the text."""
-        yield from dialog("Help", "/ searches   escape closes", self._lines)
+        yield from dialog("Help", "/ search   escape close", self._lines)
 
     def on_mount(self) -> None:
         """Focus the text, so that its keys scroll."""
@@ -295,7 +295,7 @@ class TextScreen(Dialog[None]):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,i,enter", "leave", show=False)]
 
     def __init__(
-        self, title: str, build: Callable[[int], Sequence[Line]], keys: str = "escape closes"
+        self, title: str, build: Callable[[int], Sequence[Line]], keys: str = "escape close"
     ) -> None:
         """Show lines.
 
@@ -445,7 +445,7 @@ def key_lines(key: str, about: str, cells: int) -> list[Line]:
 class EndScreen(QuestionScreen["signal.Signals | None"]):
     """Returns the signal to send, or ``None``; Enter sends nothing."""
 
-    KEYS = "escape cancels"
+    KEYS = "escape cancel"
     BINDINGS: ClassVar[list[BindingType]] = [
         *(Binding(key, f"answer('{key}')", show=False) for key in END_SIGNALS),
         Binding("n,escape,q", "answer('')", show=False),

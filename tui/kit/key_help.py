@@ -37,9 +37,9 @@ FIXED_COMMANDS = ("show_help", "quit", "present_leave")
 """Commands in every footer, however narrow: the help lists all others."""
 TYPING: Line = (
     Span(" enter", TextStyle.KEY),
-    Span(" keeps the filter  "),
+    Span(" keep the filter  "),
     Span("escape", TextStyle.KEY),
-    Span(" clears it"),
+    Span(" clear it"),
 )
 KEY_CELLS = 12
 TWO_COLUMNS_FROM, COLUMN_GAP = 150, 4
@@ -231,6 +231,8 @@ def help_sections(
 ) -> dict[str, list[Command]]:
     """Return the commands by heading: focused pane, its screen, all screens, others.
 
+    Those of the pane are its own and the footer's, the screen's most important ones.
+
     Args:
         registry: of all commands.
         now: the situation on the screen.
@@ -244,6 +246,12 @@ def help_sections(
         elsewhere = replace(now, pane=None)
         special = [
             command for command in known if command.valid(now) and not command.valid(elsewhere)
+        ]
+        main = [registry.by_id[command.id] for command in registry.in_footer(now)]
+        special += [
+            command
+            for command in main
+            if command in known and command not in special and not _is_everywhere(command)
         ]
         known = [command for command in known if command not in special]
         if special:

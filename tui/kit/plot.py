@@ -44,6 +44,8 @@ _SPARSE = 3
 _MARK_EVERY = 10
 _TICK_CELLS = 9
 """Cells per tick at the bottom."""
+_MOST_TOGETHER = 2
+"""Most names of events that stand together above the plot."""
 _BESIDE = 2
 """Most cells from one event to the next one whose name stands beside its own."""
 CURVE_STYLES = (
@@ -477,7 +479,11 @@ def _event_lines(plot: Plot, canvas: _Canvas, gutter: int, cells: int) -> list[L
     ]
     others: list[Line] = []
     for group in _group_events(plot.events, canvas):
-        names = ", ".join(dict.fromkeys(clean(event.name) for event in group))
+        named = tuple(dict.fromkeys(clean(event.name) for event in group))
+        if len(named) > _MOST_TOGETHER:
+            others += (_name_beside(event, plot.across) for event in group)
+            continue
+        names = ", ".join(named)
         style = next((one.style for one in group if one.style is TextStyle.BAD), group[0].style)
         first, last = (canvas.column(event.place) for event in (group[0], group[-1]))
         size = cell_len(names)

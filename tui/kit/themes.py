@@ -74,7 +74,7 @@ class ThemeScreen(Dialog[str]):
 
     def compose(self) -> ComposeResult:
         """Yield a box around the list."""
-        yield from dialog("Theme", "enter saves   escape cancels", self.table)
+        yield from dialog("Theme", "enter save   escape cancel", self.table)
 
     def _lines(self, _cells: int) -> list[Line]:
         lines: list[Line] = []

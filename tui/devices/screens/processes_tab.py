@@ -569,7 +569,7 @@ class ProcessScreen(LiveTextScreen):
             build: returns the lines for a width in cells.
             end: opens the dialog of signals; ``None`` where none may be sent.
         """
-        super().__init__(title, build, "x ends it   escape closes" if end else "escape closes")
+        super().__init__(title, build, "x end it   escape close" if end else "escape close")
         self._end = end
 
     def action_end(self) -> None:

@@ -329,7 +329,7 @@ class TagScreen(BesideCursor["str | None"]):
 
     def compose(self) -> ComposeResult:
         """Yield the input field in a box."""
-        yield from dialog(self._title, "enter tags   escape cancels", self.field)
+        yield from dialog(self._title, "enter tag   escape cancel", self.field)
 
     def on_mount(self) -> None:
         """Focus the field."""

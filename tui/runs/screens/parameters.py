@@ -166,7 +166,7 @@ class ParametersScreen(BesideCursor[Valid | Sweep | None]):
         ]
         yield from dialog(
             f"Parameters of {clean(self._info.name)}",
-            "enter applies   F5 defaults   F6 sweeps   escape cancels",
+            "enter apply   F5 defaults   F6 sweep   escape cancel",
             VerticalScroll(*rows, id="fields", can_focus=False),
             self._message,
         )

@@ -183,11 +183,12 @@ class WorkloadsPane(RunsPane):
 
     SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.WORKLOADS, Topic.SELECTION, Topic.RUNNER})
     HELP = (
-        "The newest runs. cpu, cuda:0: the median time of a call. speed-up: the CPU's time over "
-        "the GPU's. rate: the GPU's bytes or operations a second, else the CPU's. of limit: the "
-        "rate over the hardware's. peak memory: of the GPU. state: ok with half of the 95% "
-        "interval, or what happened. '*': changed parameters. '!': warnings (i). 'other flags': "
-        "flags have changed since. n/a: does not run there."
+        "The table has the newest run of each workload. cpu, cuda:0: the median time of a call. "
+        "speed-up: the CPU's time over the GPU's. rate: bytes or operations a second, on the GPU "
+        "if it ran there. of limit: the rate as a share of the hardware's. peak memory: the most "
+        "at a time, on the GPU if it ran there. state: ok with half of the 95% interval, or what "
+        "happened. '*': the parameters are changed. '!': there are warnings (i). 'other flags': "
+        "flags have changed since. n/a: it cannot run there."
     )
 
     def __init__(

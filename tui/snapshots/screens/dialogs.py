@@ -88,7 +88,7 @@ class FileScreen(Dialog["str | None"]):
         """Yield the path field above the list of files."""
         self.list.can_focus = False
         yield from dialog(
-            self._title, "enter opens   tab completes   escape cancels", self.field, self.list
+            self._title, "enter open   tab complete   escape cancel", self.field, self.list
         )
 
     def on_mount(self) -> None:
@@ -171,7 +171,7 @@ class OomTextScreen(Dialog["str | None"]):
             lambda cells: paragraph(ABOUT_OOM_TEXT, cells, TextStyle.QUIET), id="words"
         )
         words.can_focus = False
-        yield from dialog("Text of the exception", "F2 applies   escape cancels", words, self.area)
+        yield from dialog("Text of the exception", "F2 apply   escape cancel", words, self.area)
 
     def on_mount(self) -> None:
         """Focus the text field."""

@@ -84,7 +84,7 @@ class TwoSnapshotsScreen(Dialog["tuple[ProcessSnapshot, ProcessSnapshot] | None"
 
     def compose(self) -> ComposeResult:
         """Yield the list of snapshots with the two marked ones."""
-        keys = "space marks   enter compares the two marked   escape cancels"
+        keys = "space mark   enter compare the two marked   escape cancel"
         yield from dialog("What has grown between two snapshots", keys, self.list)
 
     def on_mount(self) -> None:
@@ -152,7 +152,7 @@ class RehearseScreen(Dialog["RehearsalRequest | None"]):
         """Yield the fields, and below them the meaning of the focused one."""
         rows = [Horizontal(_label(name), field) for name, field in self._inputs.items()]
         yield from dialog(
-            "Rehearse", "enter starts   tab next   escape cancels", *rows, self._message
+            "Rehearse", "enter start   tab next   escape cancel", *rows, self._message
         )
 
     def on_mount(self) -> None:
@@ -216,7 +216,7 @@ class StacksScreen(Dialog[None]):
 
     def compose(self) -> ComposeResult:
         """Yield a box around the scrolling text."""
-        yield from dialog("Where each rank is", "K reads again   escape closes", self._text)
+        yield from dialog("Where each rank is", "K read again   escape close", self._text)
 
     def on_mount(self) -> None:
         self.action_ask_again()
