@@ -82,5 +82,5 @@ def test_a_plot_of_dates_writes_no_unix_time() -> None:
     text = "\n".join(rows)
     assert "over time" in text
     assert "06-05" in rows[-1]
-    assert f"{date(events[1].place)} driver number 1" in " ".join(text.split())
+    assert f"driver number 1 at {date(events[1].place)}" in " ".join(text.split())
     assert str(round(first))[:5] not in text
