@@ -53,5 +53,5 @@ def test_a_theme_that_there_is_not_is_one_line_and_exit_code_2() -> None:
     with Terminal([*PROGRAM, "--theme", "none"], columns=400) as terminal:
         assert terminal.exit_code() == 2
         assert (
-            "gpu-workbench: --theme: no theme none: T in the workbench names all" in terminal.text()
+            "gpu-workbench: --theme: no theme none: T in the workbench shows all" in terminal.text()
         )

@@ -110,7 +110,7 @@ def test_a_python_that_is_not_there_is_refused(tmp_path: Path) -> None:
     ("argv", "says"),
     [
         (["run"], "name workloads, or give --group or --all"),
-        (["run", "nonesuch"], "no workload nonesuch: gpu-workbench list names all 5"),
+        (["run", "nonesuch"], "no workload nonesuch: gpu-workbench list shows all"),
         (["run", "matmull"], "no workload matmull (did you mean matmul?)"),
         (["code", "matmull"], "no workload matmull (did you mean matmul?)"),
         (["code", "health"], "health is a group: name one of "),

@@ -60,7 +60,7 @@ def test_as_json_an_absent_value_has_its_reason(
     ("text", "says"),
     [
         ("refresh = = 2", "at line 1"),
-        ('theme = "none such"', ":1: no theme none such: T in the workbench names all"),
+        ('theme = "none such"', ":1: no theme none such: T in the workbench shows all"),
         ("[parameters.matmul]\nn = 0", "[parameters.matmul] n: 0 is not allowed; whole number"),
     ],
 )
@@ -87,7 +87,7 @@ def test_a_refresh_that_is_not_allowed_is_refused(text: str) -> None:
 @pytest.mark.usefixtures("place")
 def test_a_theme_that_there_is_not_is_refused_where_the_command_line_names_it() -> None:
     settings = settings_of("--theme", "none such")
-    with pytest.raises(UsageError, match="no theme none such: T in the workbench names all"):
+    with pytest.raises(UsageError, match="no theme none such: T in the workbench shows all"):
         with_theme(*settings)
 
 

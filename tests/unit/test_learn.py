@@ -49,7 +49,7 @@ def test_a_step_can_be_named_by_its_number() -> None:
     ("name", "words"),
     [
         ("0", f"no step 0: gpu-workbench list first_steps shows the {len(STEPS)}, in their order"),
-        ("nonesuch", f"no step nonesuch: gpu-workbench list first_steps names all {len(STEPS)}"),
+        ("nonesuch", "no step nonesuch: gpu-workbench list first_steps shows all"),
         ("placment", "no step placment (did you mean placement?)"),
         ("matmul", "matmul is not one of the first steps: gpu-workbench run matmul runs it"),
     ],

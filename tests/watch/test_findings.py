@@ -271,7 +271,7 @@ def test_flushes_of_ooms_alone_are_no_edge() -> None:
     one = told(figures(1e9 + at / 10, alloc_retries=at // 3, ooms=at // 3) for at in range(5))
     assert one["retries"] == "the allocator flushed its cache once: at an OOM"
     more = over(100, lambda at: {"alloc_retries": round(at / 5), "ooms": round(at / 50)})
-    assert more["retries"].endswith("it is at the edge of the GPU's memory")
+    assert more["retries"].endswith(": at the edge of the GPU's memory")
 
 
 def test_nothing_is_advised_to_a_process_that_has_ended() -> None:

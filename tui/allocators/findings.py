@@ -269,7 +269,7 @@ class Track:
         # Each OOM flushes the cache too: a request for more than the device has does not show
         # how full the device was before.
         at_edge = now - before > ooms - ooms_before
-        means = "it is at the edge of the GPU's memory" if at_edge else "each time at an OOM"
+        means = "at the edge of the GPU's memory" if at_edge else "each time at an OOM"
         often = fmt.count(now - before, "time")
         if now - before == 1:
             often, means = "once", means if at_edge else "at an OOM"

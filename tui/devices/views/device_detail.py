@@ -186,8 +186,11 @@ class _Facts:
         if detail is not None:
             ever = self._detailed("ecc_uncorrected_ever", detail.ecc_uncorrected_ever, text.count)
             facts += [
-                ("lifetime uncorrected", ever),
-                ("corrected", self._detailed("ecc_corrected", detail.ecc_corrected, text.count)),
+                ("ECC, lifetime", ever),
+                (
+                    "ECC, corrected",
+                    self._detailed("ecc_corrected", detail.ecc_corrected, text.count),
+                ),
             ]
         return tuple(facts)
 

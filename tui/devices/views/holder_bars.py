@@ -208,15 +208,18 @@ def _bar_row(
         else:
             color, selected = colors[part.job], row == 0 and part.holder in chosen
             beside = bool(spans)
+            words = _fit_words(words, width - 2, is_first=row == 0)
             spans += _filled(words, width, color, selected=selected, last=last, beside=beside)
     return spans
 
 
-def _fit_words(words: str, cells: int) -> str:
-    """Return the words, or only the first of them, the PID, if they fit; else nothing."""
+def _fit_words(words: str, cells: int, *, is_first: bool) -> str:
+    """Return the words of a row, or of the first row only the PID, if they fit; else nothing."""
     first = words.partition(" ")[0]
     if cell_len(words) <= cells:
         return words
+    if not is_first:
+        return ""
     if cell_len(first) + 4 <= cells and first.isdigit():
         return fit(words, cells)
     return first if first.isdigit() and cell_len(first) <= cells else ""
@@ -239,5 +242,5 @@ def _filled(
     under = LOWER_GAP[ascii_only] if last else " "
     edge = LEFT_GAP[ascii_only] if beside or ascii_only else under
     edge = glyphs.GLYPHS.selected if selected else edge
-    body = under * (cells - 1) if last else left(_fit_words(words, cells - 2), cells - 1)
+    body = under * (cells - 1) if last else left(words, cells - 1)
     return [Span(edge + body, style)]

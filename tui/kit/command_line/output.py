@@ -266,7 +266,7 @@ def not_known(kind: str, name: str, known: Sequence[str], where: str = "") -> st
     if meant is not None:
         return f"no {kind} {name} (did you mean {meant}?)"
     if len(known) > FEW and where:
-        return f"no {kind} {name}: {where} names all {len(known)}"
+        return f"no {kind} {name}: {where} shows all"
     return f"no {kind} {name}: one of {', '.join(known)}"
 
 
