@@ -19,7 +19,7 @@ async def test_a_dialog_without_a_field_keeps_the_key_of_the_filter_from_what_is
 async def test_the_palette_s_commands_are_done_by_the_screen_that_it_lay_over() -> None:
     async with running((80, 24)) as on:
         await on.press("colon", *"zoom")
-        await on.until(lambda: "zoom (Z)" in on.text)
+        await on.until(lambda: "Zoom the focused pane" in on.text)
         await on.press("enter")
         await on.until(lambda: on.workbench.zoomed)
 
@@ -41,7 +41,7 @@ async def test_the_memory_tab_has_the_keys_of_memory_and_not_those_of_the_table(
 async def test_no_page_is_turned_in_the_palette_before_its_list_is_laid_out() -> None:
     async with running((80, 24)) as on:
         await on.press("colon", *"zoom")
-        await on.until(lambda: "zoom (Z)" in on.text)
+        await on.until(lambda: "Zoom the focused pane" in on.text)
         palette = on.app.screen
         actual = palette.query_one(OptionList)
         actual.display = False

@@ -21,8 +21,8 @@ from textual.widgets import Button, Input, OptionList
 from textual.worker import Worker, WorkerState
 
 from tui.kit.command_screen import front_of
-from tui.kit.commands.command import Command, CommandRegistry, Situation, keys_text
-from tui.kit.key_help import help_lines
+from tui.kit.commands.command import Command, CommandRegistry, Situation, key_text
+from tui.kit.key_help import KEY_CELLS, help_lines
 from tui.kit.lines import Line, Span, TextStyle, fit_line, paragraph
 from tui.kit.lists import CursorView, RowFilter
 from tui.kit.pane import LineBar, LinesView, Pane
@@ -397,22 +397,20 @@ class WorkbenchCommands(Provider):
     async def discover(self) -> Hits:
         """Yield all valid commands; the palette shows them before the user types."""
         for command in self._valid():
-            run = partial(self._run_action, command)
-            yield DiscoveryHit(command_title(command), run, help=command.help)
+            yield DiscoveryHit(palette_row(command), partial(self._run_action, command))
 
     async def search(self, query: str) -> Hits:
         """Yield the valid commands that match the typed words."""
         matcher = self.matcher(query)
         words = query.lower().split()
         for command in self._valid():
-            score = matcher.match(command_title(command))
+            score = matcher.match(f"{command.id.replace('_', ' ')} {command.label}")
             # Letters scattered over a sentence match by chance: search it for whole words.
             if not score and all(word in command.help.lower() for word in words):
                 score = LEAST_SCORE
             if score > 0:
-                shown = matcher.highlight(command_title(command))
                 run = partial(self._run_action, command)
-                yield Hit(score, shown, run, help=command.help)
+                yield Hit(score, palette_row(command, words), run, text=command.help)
 
     async def _run_action(self, command: Command) -> bool:
         # The palette has closed by now, so this is the screen below it.
@@ -422,11 +420,21 @@ class WorkbenchCommands(Provider):
         return await self.app.run_action(command.action)
 
 
-def command_title(command: Command) -> str:
-    """Return the command's title with its key."""
-    words = command.id.replace("_", " ")
-    keys = keys_text(command)
-    return f"{words} ({keys})" if keys else words
+def palette_row(command: Command, words: Sequence[str] = ()) -> Content:
+    """Return the command's first key and its sentence, as the help lists them.
+
+    Args:
+        command: the command.
+        words: lower-case words to mark in the sentence.
+    """
+    key = key_text(command.keys[0]) if command.keys else ""
+    sentence = command.help.removesuffix(".")
+    row = Content.assemble((f"{key:<{KEY_CELLS}} ", "bold"), sentence)
+    for word in words:
+        start = sentence.lower().find(word)
+        if start >= 0:
+            row = row.stylize("underline", KEY_CELLS + 1 + start, KEY_CELLS + 1 + start + len(word))
+    return row
 
 
 END_SIGNALS = {
