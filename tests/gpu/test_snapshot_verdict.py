@@ -62,7 +62,7 @@ def test_a_square_larger_than_the_device(tmp_path: Path) -> None:
     told, untold, rows = failed(tmp_path, "square")
     assert told.cause == "larger than the device"
     assert untold.cause == "larger than what was free"
-    shape = f"{int(rows):,} x {int(rows):,} tensor of float32".replace(",", " ")
+    shape = f"{int(rows):,} x {int(rows):,} of float32".replace(",", " ")
     for verdict in (told, untold):
         assert verdict.site.endswith(" fail")
         assert verdict.reasons[0].startswith(f"{verdict.site} requested")

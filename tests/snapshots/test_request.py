@@ -148,10 +148,10 @@ def test_a_text_without_a_fraction_leaves_the_other_limits() -> None:
 @pytest.mark.parametrize(
     ("size", "words"),
     [
-        (4 * 500_000**2, "the size of a 500 000 x 500 000 tensor of float32"),
-        (2 * 100_001**2, "the size of a 100 001 x 100 001 tensor of float16 or bfloat16"),
-        (8 * 50_001**2, "50 001 x 50 001 tensor of float64 or int64"),
-        (99_999**2, "the size of a 99 999 x 99 999 tensor of bool or int8"),
+        (4 * 500_000**2, "if it is a square, 500 000 x 500 000 of float32"),
+        (2 * 100_001**2, "if it is a square, 100 001 x 100 001 of float16 or bfloat16"),
+        (8 * 50_001**2, "50 001 x 50 001 of float64 or int64"),
+        (99_999**2, "if it is a square, 99 999 x 99 999 of bool or int8"),
         (4 * 30_000 * 70_000, "2 100 000 000 elements of float32, a square of about"),
     ],
 )

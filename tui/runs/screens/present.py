@@ -173,6 +173,8 @@ class PresentScreen(ClosesOnce[None], CommandScreen):
         yield FooterBar(self.program.commands, self.situation)
 
     def on_mount(self) -> None:
+        # Messages of the screen below would lie over the page.
+        self.app.clear_notifications()
         self.pane.body.focus()
         self._open()
 

@@ -70,13 +70,15 @@ def find_squares(size: int) -> tuple[tuple[int, str], ...]:
 def describe_shape(size: int) -> str:
     """Return the shape of a size, as a continuation of ``500 GiB is``; never empty.
 
-    ``the size of a 500 000 x 500 000 tensor of float32``, for a square.
+    The elements, and, as it is often that of attention scores or a distance matrix, the square.
     """
-    factors = find_squares(size)
+    factors, count = find_squares(size), size // 4
     if factors:
-        shapes = (f"{grouped(rows)} x {grouped(rows)} tensor of {name}" for rows, name in factors)
-        return f"the size of a {', or a '.join(shapes)}"
-    count = size // 4
+        shapes = (f"{grouped(rows)} x {grouped(rows)} of {name}" for rows, name in factors)
+        return (
+            f"the size of {grouped(count)} elements of float32; if it is a square,"
+            f" {', or '.join(shapes)}"
+        )
     return (
         f"the size of {grouped(count)} elements of float32, a square of about"
         f" {_round_to_three_digits(isqrt(count))} x {_round_to_three_digits(isqrt(count))}"

@@ -220,8 +220,8 @@ def shows_whole_state(row: WatchedDevice, cells: int) -> bool:
 
 
 ON_CPU = (
-    "This torch is built for the CPU: it has no GPU allocator, and no agent counts its steps. To "
-    "use a GPU, install a CUDA build of torch."
+    "This torch is built for the CPU: it has no GPU allocator, and its steps are not counted. "
+    "A GPU needs a CUDA build of torch."
 )
 
 
