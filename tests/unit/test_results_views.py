@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -246,6 +248,23 @@ def test_a_change_of_driver_or_torch_is_named_once_where_it_was() -> None:
     assert "driver 590.2, torch 2.14.0: 1.00 ms, 1 run," in text
 
 
+@pytest.mark.parametrize(
+    ("factor", "sessions", "first"),
+    [
+        (1.3, 4, r"1\.3\dx slower \(1\.\d+–1\.\d+\) under driver 590\.2 than driver 580\.1"),
+        (1 / 1.3, 4, r"1\.\d+x faster \(1\.\d+–1\.\d+\) under driver 590\.2 than driver 580\.1"),
+        (1.0, 4, r"same \(\d\.\d+–\d\.\d+\) under driver 590\.2 and driver 580\.1"),
+        (1.3, 2, "too few sessions under driver 590.2 or driver 580.1 for a verdict"),
+    ],
+)
+def test_the_first_line_says_what_the_newest_driver_changed(
+    factor: float, sessions: int, first: str
+) -> None:
+    a, b = _pair(factor, "matmul")
+    text = _history(_past(*a[:sessions], *b[:sessions]))
+    assert re.match(rf"\s*{first}", text), text.partition("\n")[0]
+
+
 @pytest.mark.parametrize("cells", [40, 77, 117, 197])
 @pytest.mark.parametrize("height", [20, 22, 37, 52])
 def test_a_history_fits_its_height_and_names_what_differs(cells: int, height: int) -> None:
@@ -261,7 +280,7 @@ def test_two_that_take_turns_have_marks_of_their_own_and_very_many_changes_no_na
     text = _history(found)
     assert "● driver 580.1" in text
     assert "○ driver 590.2" in text
-    assert text.count("driver 580.1") == 2
+    assert text.count("driver 580.1") == 3
     assert text.count("▾") == 19
 
 

@@ -11,16 +11,28 @@ from itertools import pairwise
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.core.text.glyphs import clean
+from tui.core.text.ratios import format_effect, format_interval
 from tui.kit import scale
 from tui.kit.dates import DATE
-from tui.kit.lines import Line, Span, TextStyle, cell_len, fit_line, left, line, paragraph, right
+from tui.kit.lines import (
+    Line,
+    Span,
+    TextStyle,
+    cell_len,
+    fit_line,
+    flow,
+    left,
+    line,
+    paragraph,
+    right,
+)
 from tui.kit.plot import LEAST_CELLS, Axis, Curve, Event, Plot, mark_of, plot_lines, style_of
 from tui.kit.scale import Scale
 from tui.kit.table import Column, Layout, fit_columns, widest
 from tui.results.store.compare import Question, collect_session_times
 from tui.results.store.queries import EnvironmentComparison, WorkloadHistory
 from tui.results.store.records import StoredRow
-from tui.results.store.statistics import compute_spread, compute_typical_s
+from tui.results.store.statistics import compare_sessions, compute_spread, compute_typical_s
 from tui.results.views.results import (
     find_shared_differences,
     format_closing_notes,
@@ -400,6 +412,7 @@ def render_history(history: WorkloadHistory, cells: int, height: int) -> list[Li
         height: rows for the whole view; the plot gets the rows that the rest leaves.
     """
     groups = group_by_software(history)
+    verdict = _describe_newest(groups, cells)
     rows = _render_groups(groups, cells)
     if history.elsewhere:
         further = text.count(history.elsewhere, "further run")
@@ -409,15 +422,43 @@ def render_history(history: WorkloadHistory, cells: int, height: int) -> list[Li
         sentence = "It was measured once: there is nothing to plot yet."
         return [*paragraph(sentence, cells, TextStyle.NOTE), *rows]
     if cells < LEAST_CELLS:
-        return rows
+        return [*verdict, *rows]
     plot = _build_history_plot(history, groups)
+    height -= len(verdict)
     room = max(_LEAST_HEIGHT, min(_MOST_HEIGHT, height - len(rows) - _BESIDE_PLOT))
     drawn = plot_lines(plot, cells, room)
     # A narrow legend has more rows.
     more = len(drawn) + 1 + len(rows) - height
     if more > 0 and room > _LEAST_HEIGHT:
         drawn = plot_lines(plot, cells, max(_LEAST_HEIGHT, room - more))
-    return [*drawn, (), *rows]
+    return [*verdict, *drawn, (), *rows]
+
+
+def _describe_newest(groups: Mapping[Software, Sequence[StoredRow]], cells: int) -> list[Line]:
+    """Return whether the newest driver and torch changed the time; none if they are the only ones.
+
+    Runs with warnings are left out if others remain.
+    """
+    if len(groups) < 2:
+        return []
+    names = _name_software(groups)
+    before, newest = list(groups)[-2:]
+    sides = [
+        collect_session_times([row for row in rows if not row.marks] or rows, (), {})
+        for rows in (groups[before], groups[newest])
+    ]
+    ratio = compare_sessions(*sides)
+    if ratio.ci95 is None:
+        few = f"too few sessions under {names[newest]} or {names[before]} for a verdict"
+        return paragraph(few, cells, TextStyle.QUIET)
+    verdict = ratio.alone
+    words, interval = format_effect(verdict, ratio.value, ratio.ci95)
+    if verdict not in _BAR_STYLES:
+        words = verdict
+    more = f" ({format_interval(*interval)})" if interval is not None else ""
+    more += f" under {names[newest]} {'than' if verdict in _BAR_STYLES else 'and'} {names[before]}"
+    style = _VERDICT_STYLES.get(verdict, TextStyle.STRONG)
+    return [*flow([line(Span(words, style), more)], cells), ()]
 
 
 def _build_history_plot(
