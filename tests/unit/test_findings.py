@@ -109,8 +109,8 @@ def test_a_curve_has_a_mark_of_its_own_in_every_set_of_glyphs() -> None:
     rows = texts([*chart_lines(CURVES, {}, 60)])
     assert rows[0] == "time over n   µs (log)   ● cpu   ○ cuda:0"
     drawn = "".join(row for row in rows[1:] if "│" in row or "┤" in row)
-    assert drawn.count("●") + drawn.count("&") == 4
-    assert drawn.count("○") + drawn.count("&") == 3
+    assert drawn.count("●") + drawn.count("◉") == 4
+    assert drawn.count("○") + drawn.count("◉") == 3
     assert "  → cuda:0 overtakes cpu between n=64 and n=256" in rows
     for chosen in (glyphs.UNICODE, glyphs.ASCII):
         assert len(set(chosen.marks)) == len(chosen.marks)

@@ -65,12 +65,12 @@ def texts(plot: Plot, cells: int, height: int = 9) -> list[str]:
 
 RATES_40 = [
     "  GFLOP/s over n (log)   ● cpu",
-    "    ○ cuda:0   & overlap",
+    "    ○ cuda:0   ◉ overlap",
     "    │⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒⢀○⣒⡠⠶⠶⠤⠒○",
     "    │ float32 peak     ⢀⣀○⠤⠒⠒⠉⠉⠁",
-    "1000┤            ⣀⣠&⣒⣊⡩⠥⠤●⠤⠤⠤⠔⠒⠒●⠒⠒⠒⠒⠒⠒●",
-    "    │    ⢀⣀⣠&⠴⠖⠚⠉⠉",
-    "   1┤&⠶⠶⠛⠋⠉⠁",
+    "1000┤            ⣀⣠◉⣒⣊⡩⠥⠤●⠤⠤⠤⠔⠒⠒●⠒⠒⠒⠒⠒⠒●",
+    "    │    ⢀⣀⣠◉⠴⠖⠚⠉⠉",
+    "   1┤◉⠶⠶⠛⠋⠉⠁",
     "    └┬─────────────┬────────────┬───────",
     "     256         1024         4096",
 ]
@@ -132,7 +132,7 @@ def test_each_width_has_the_unit_once_and_round_numbers_on_both_axes(cells: int)
     floor = [float(number) for number in rows[-1].split()]
     assert len(floor) >= 2
     assert set(floor) <= set(SIZES)
-    assert sum(row.count("●") + row.count("&") for row in rows[:-1]) >= len(SIZES)
+    assert sum(row.count("●") + row.count("◉") for row in rows[:-1]) >= len(SIZES)
     assert "float32 peak" in told
 
 
