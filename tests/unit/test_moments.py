@@ -25,7 +25,13 @@ from tests.screens.helpers import (
 )
 from tui.devices.memory import Gauge, account
 from tui.devices.memory.model import Absent, Stale, Value, get_value
-from tui.devices.state.devices import SILENT_S, STORED_S, ConsistentReadings
+from tui.devices.state.devices import (
+    SILENT_S,
+    STORED_S,
+    ConsistentReading,
+    ConsistentReadings,
+    DeviceView,
+)
 from tui.devices.views.memory import absence_lines
 from tui.kit.lines import plain
 from tui.monitor.messages import DeviceMemory, HostMemory, Sample
@@ -330,6 +336,48 @@ def test_unified_memory_is_not_split_by_what_torch_finds_free() -> None:
     assert get_value(box.gauge().total) == 128 * GIB
     assert box.sizes()["free"] == 108 * GIB
     assert isinstance(box.gauge().term("context").bytes, Absent)
+
+
+def test_a_process_that_reserves_all_the_time_has_its_last_consistent_reading() -> None:
+    box, moments = Box(), ConsistentReadings()
+
+    def report() -> None:
+        # A reading from outside has no figures of the driver.
+        moments.apply_torch(replace(box.told(), device_free=None, device_total=None))
+
+    def find() -> ConsistentReading:
+        (device,) = box.sample().devices
+        view = DeviceView(device.id, nvml=device)
+        return moments.find_for_process(view, "cuda:0", box.pid, box.at)
+
+    box.reserve(GIB)
+    report()
+    box.wait()
+    moments.apply_sample(box.sample())
+    box.wait()
+    report()
+    for _ in range(8):
+        # Between each two reports it reserves more, and NVML is read after that.
+        box.wait()
+        box.reserve(GIB)
+        moments.apply_sample(box.sample())
+        box.wait()
+        box.reserve(GIB)
+        report()
+    found = find()
+    assert found.basis == "one moment"
+    assert found.torch is not None
+    assert found.device is not None
+    assert found.torch.reserved == GIB
+    assert found.device.memory.used == BASE + box.context + GIB + box.others
+    for _ in range(30):
+        box.wait(STORED_S / 20)
+        box.reserve(GIB)
+        report()
+        box.wait(0.01)
+        box.reserve(GIB)
+        moments.apply_sample(box.sample())
+    assert find().basis == "NVML"
 
 
 def test_samples_are_not_kept_for_longer_than_they_serve() -> None:

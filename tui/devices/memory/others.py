@@ -114,7 +114,9 @@ def _split(
         moment = allocator.consistent_reading(view, now)
         row = find_process(moment.device, figures.pid) if moment.device else None
         if moment.basis == "one moment" and row is not None and row.memory is not None:
-            outside = max(0, row.memory - figures.reserved)
+            # The moment may be a little older than the newest figures.
+            reserved = (moment.torch or figures).reserved
+            outside = max(0, row.memory - reserved)
             context = derive(lambda _: outside, make_reading(outside))
     return ProcessMemory(
         figures.pid,

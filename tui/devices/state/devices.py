@@ -247,13 +247,14 @@ class ConsistentReadings:
 
     def __init__(self) -> None:
         self._samples: deque[Sample] = deque()
-        self._stable: dict[str, _StablePeriod] = {}
-        """Stable periods by torch's name of the device."""
+        self._stable: dict[str, deque[_StablePeriod]] = {}
+        """The recent stable periods of one process, by torch's name of the device."""
 
     def copy(self) -> ConsistentReadings:
         """Return a copy that later readings do not change."""
         copied = ConsistentReadings()
-        copied._samples, copied._stable = self._samples.copy(), self._stable.copy()
+        copied._samples = self._samples.copy()
+        copied._stable = {name: periods.copy() for name, periods in self._stable.items()}
         return copied
 
     def apply_sample(self, sample: Sample) -> None:
@@ -264,10 +265,15 @@ class ConsistentReadings:
 
     def apply_torch(self, memory: TorchMemory) -> None:
         """Store a report of torch."""
-        before = self._stable.get(memory.device)
-        still = before is not None and _is_unchanged(before.newest, memory)
-        since = before.since if before is not None and still else memory.at
-        self._stable[memory.device] = _StablePeriod(since, memory)
+        periods = self._stable.setdefault(memory.device, deque())
+        if periods and periods[-1].newest.pid != memory.pid:
+            periods.clear()
+        since = memory.at
+        if periods and _is_unchanged(periods[-1].newest, memory):
+            since = periods.pop().since
+        periods.append(_StablePeriod(since, memory))
+        while periods[0].newest.at < memory.at - STORED_S:
+            periods.popleft()
 
     def forget_torch(self) -> None:
         """Drop torch's figures after the last worker has ended."""
@@ -295,23 +301,37 @@ class ConsistentReadings:
             now: Unix time.
         """
         sample, device = self._find_newest(view)
-        stable = self._stable.get(name) if name else None
-        if stable is None:
+        periods = self._stable.get(name) if name else None
+        if not periods:
             return ConsistentReading(sample, device, None)
-        torch, ended = stable.newest, stable.newest.pid != pid
+        torch = periods[-1].newest
+        ended = torch.pid != pid
         if ended and now - torch.at > ENDED_S:
             return ConsistentReading(sample, device, None)
         if device is None or device.lost or device.memory_read is None:
             return ConsistentReading(sample, device, torch, ended=ended)
         if ended or not self._is_silent(view.key, torch, now):
-            for earlier in reversed(self._samples):
-                read = _find_device(earlier, view.key)
-                if read is not None and _is_within(read, stable):
-                    return ConsistentReading(earlier, read, torch, ended=ended)
+            match = self._find_within(view.key, (periods[-1],))
+            if match is not None:
+                return match._replace(ended=ended)
             # Torch also reports free memory, but not correctly if the device shares the host's.
             if torch.device_free is not None and not device.memory.unified:
                 return ConsistentReading(sample, device, torch, "torch", ended)
+            if not device.memory.unified:
+                # What allocates all the time is stable only between two of its reservations.
+                match = self._find_within(view.key, periods)
+                if match is not None:
+                    return match._replace(ended=ended)
         return ConsistentReading(sample, device, torch, "NVML", ended)
+
+    def _find_within(self, key: str, periods: Sequence[_StablePeriod]) -> ConsistentReading | None:
+        """Return the newest reading of NVML within a stable period, with that period's figures."""
+        for period in reversed(periods):
+            for sample in reversed(self._samples):
+                read = _find_device(sample, key)
+                if read is not None and _is_within(read, period):
+                    return ConsistentReading(sample, read, period.newest)
+        return None
 
     def _find_newest(self, view: DeviceView) -> tuple[Sample | None, Device | None]:
         """Return the newest sample whose memory and processes date from the same moment, if any."""
