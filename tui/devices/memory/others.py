@@ -195,7 +195,7 @@ def account_of(
     readings = GpuReadings(
         replace(view, nvml=moment.device),
         moment.sample,
-        at_oom or figures,
+        at_oom or moment.torch or figures,
         figures.pid,
         now,
         "NVML" if old else moment.basis,
