@@ -259,6 +259,15 @@ def test_the_interval_gives_way_to_the_bars(rows: int, drawn: bool) -> None:
     assert not any("■" in plain(row) for row in brief)
 
 
+def test_the_comparison_of_the_selected_workload_stands_first() -> None:
+    state = make_store("one gpu", *compared(), *compared(workload="mlp"))
+    for workload in ("conv2d", "mlp"):
+        lines = build_view(state.runs, None, 100, focused=False, rows=8, workload=workload).lines
+        named = [plain(row).split()[0] for row in lines if "1.44x faster" in plain(row)]
+        assert named[0] == workload
+        assert len(named) == 2
+
+
 def test_a_queued_comparison_says_so() -> None:
     state = make_store("one gpu", compare_queued())
     assert shown(state)[1] == "conv2d on cuda:0: cudnn.benchmark off→on  queued"

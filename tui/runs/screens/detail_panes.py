@@ -47,9 +47,10 @@ class BackendSwitches(LinesView):
     class SwitchChosen(Message):
         """Enter was pressed on the switch under the cursor."""
 
-    def __init__(self, state: RunsState) -> None:
+    def __init__(self, state: RunsState, workload: Callable[[], str | None]) -> None:
         super().__init__(self._view)
         self._runs = state
+        self._workload = workload
         self._flag: str | None = None
 
     @property
@@ -78,8 +79,14 @@ class BackendSwitches(LinesView):
         return names or self._state.compared_workloads(flag)
 
     def _view(self, cells: int) -> list[Line]:
-        rows = self.size.height
-        return build_view(self._state, self.flag, cells, focused=self.has_focus, rows=rows).lines
+        return build_view(
+            self._state,
+            self.flag,
+            cells,
+            focused=self.has_focus,
+            rows=self.size.height,
+            workload=self._workload(),
+        ).lines
 
     def action_move(self, by: int) -> None:
         """Move the cursor to another switch, and scroll to it."""
@@ -139,9 +146,15 @@ class BackendPane(RunsPane):
         "fresh processes."
     )
 
-    def __init__(self, state: RunsState) -> None:
+    def __init__(self, state: RunsState, workload: Callable[[], str | None]) -> None:
+        """Set up the pane.
+
+        Args:
+            state: the runs.
+            workload: returns the workload under the cursor of the table.
+        """
         super().__init__(state, id="backend")
-        self.body = BackendSwitches(state)
+        self.body = BackendSwitches(state, workload)
 
     def compose(self) -> ComposeResult:
         yield self.body

@@ -65,7 +65,7 @@ class WorkbenchScreen(CommandScreen):
         self.workloads = WorkloadsPane(
             state, first_start=first, offers_demo=program.offers_demo, not_started=not_started
         )
-        self.backend = BackendPane(state)
+        self.backend = BackendPane(state, lambda: self.workload)
         self.detail = DetailPane(state, lambda: self.workload, lambda: self.workloads.table.group)
         self.log_pane = LogPane(program.event_log)
         self.panes: dict[str, Pane] = {
@@ -84,8 +84,7 @@ class WorkbenchScreen(CommandScreen):
         self.lower = "detail"
         self.zoomed = False
         self._fitted = (0, 0, False, False)
-        """Rows that the devices and the backends needed at the last layout, and whether there
-        were comparisons and runs."""
+        """At the last layout: rows of devices and backends, and whether any comparison and run."""
         self._memory_rows = 0
         """Rows that the account of the memory pane filled at the last layout."""
         self._was_away = False
@@ -477,8 +476,9 @@ class WorkbenchScreen(CommandScreen):
 
     @on(KeyedList.Moved, "WorkloadList")
     def _workload_moved(self) -> None:
-        if self.detail.is_attached:
-            self.detail.state_changed()
+        for pane in (self.detail, self.backend):
+            if pane.is_attached:
+                pane.state_changed()
         self.rebuild_footer()
 
     @on(KeyedList.Chosen, "WorkloadList")

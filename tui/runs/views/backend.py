@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 from tui.core.text import glyphs
@@ -86,7 +87,13 @@ class View(NamedTuple):
 
 
 def build_view(
-    state: RunsState, cursor: str | None, cells: int, *, focused: bool = True, rows: int = 0
+    state: RunsState,
+    cursor: str | None,
+    cells: int,
+    *,
+    focused: bool = True,
+    rows: int = 0,
+    workload: str | None = None,
 ) -> View:
     """Build the pane's full text, or one line for each comparison.
 
@@ -96,22 +103,24 @@ def build_view(
         cells: width of a line.
         focused: the pane has the focus: it shows the cursor, and can scroll.
         rows: rows of the pane, if they are limited; zero for no limit.
+        workload: the workload under the cursor of the table, whose comparisons stand first.
     """
+    build = partial(_build_view, state, cursor, cells, focused=focused, workload=workload)
     if state.machine.environment is None:
         return View([line(Span(explain_waiting(state), TextStyle.QUIET))])
     every = len(state.comparisons)
     for drawn, intervals in ((every, True), (every, False), (1, True), (1, False)):
-        view = _build_view(state, cursor, cells, focused=focused, drawn=drawn, intervals=intervals)
+        view = build(drawn=drawn, intervals=intervals)
         if not rows or len(view.lines) <= rows:
             return view
     if focused:
-        return _build_view(state, cursor, cells, focused=focused, drawn=1, intervals=True)
-    view = _build_view(state, cursor, cells, focused=focused)
+        return build(drawn=1, intervals=True)
+    view = build()
     if len(view.lines) <= rows:
         return view
-    brief = _build_view(state, cursor, cells, focused=focused, more=0)
+    brief = build(more=0)
     spare = rows - len(brief.lines)
-    return _build_view(state, cursor, cells, focused=focused, more=spare) if spare > 0 else brief
+    return build(more=spare) if spare > 0 else brief
 
 
 def _build_view(
@@ -120,6 +129,7 @@ def _build_view(
     cells: int,
     *,
     focused: bool,
+    workload: str | None,
     more: int | None = None,
     drawn: int = 0,
     intervals: bool = False,
@@ -134,7 +144,7 @@ def _build_view(
     lines: list[Line] = []
     cursor_line = 0
     comparisons: list[Line] = []
-    for number, compared in enumerate(_sort_comparisons(state, cursor)):
+    for number, compared in enumerate(_sort_comparisons(state, cursor, workload)):
         shown = number < drawn
         whole = comparison_lines(state, compared, cells, bars=shown, interval=shown and intervals)
         if more is None:
@@ -170,12 +180,15 @@ def explain_waiting(state: RunsState) -> str:
     return "flags appear once torch is imported"
 
 
-def _sort_comparisons(state: RunsState, cursor: str | None) -> list[CompareState]:
-    """Sort comparisons: running ones, then the ones of the flag under the cursor, then by age."""
+def _sort_comparisons(
+    state: RunsState, cursor: str | None, workload: str | None
+) -> list[CompareState]:
+    """Sort comparisons: running, of the selected workload, of the flag at the cursor, newest."""
     return sorted(
         list_newest(state),
         key=lambda compared: (
             compared.progress is None or compared.done,
+            compared.request.workload != workload,
             compared.request.flag != cursor,
         ),
     )
