@@ -184,7 +184,9 @@ def test_growth_is_reported_by_step_with_its_interval(state: Path) -> None:
     short.apply(held(1))
     found = build_report(RunOutcome(run, short))
     assert found["processes"][0]["growth"] is None
-    assert found["unavailable"]["processes.0.growth"] == "it was seen for less than 30 s"
+    assert (
+        found["unavailable"]["processes.0.growth"] == "it was seen for less than 30 s and 48 steps"
+    )
 
 
 def test_a_device_that_was_in_change_at_the_last_reading_is_listed_once_with_its_last_figures(
@@ -217,6 +219,7 @@ def test_a_device_that_was_in_change_at_the_last_reading_is_listed_once_with_its
         (("2026-a", "--record"), "give a command after --, or the name of one stored run alone"),
         (("--",), "--: give a command after it, as in -- python train.py"),
         (("true", "--lr", "3"), "no option --lr; put -- before a command that has options"),
+        (("true", "x.py", "--record"), "true x.py: put -- before a command that has options"),
         (("nothing", "--stacks"), "no stored run is named nothing"),
     ],
 )

@@ -30,7 +30,7 @@ def event(
 def test_steps_that_each_leave_more_say_when_the_card_is_full() -> None:
     growth = find_step_growth([event([196, 292, 388])], 0, 6500 * MIB)
     assert growth is not None
-    assert (growth.per_step, growth.full_at) == (96 * MIB, 3 + 67 + 1)
+    assert (growth.per_step, growth.steps, growth.full_at) == (96 * MIB, 2, 3 + 67 + 1)
 
 
 @pytest.mark.parametrize(
@@ -46,10 +46,18 @@ def test_steps_that_each_leave_more_say_when_the_card_is_full() -> None:
         ([100, 200, 300], False),
         # It fills the card after more than a thousand steps.
         ([100, 101, 102], True),
+        ([100], True),
     ],
 )
 def test_other_steps_are_no_growth(held: list[int], stopped: bool) -> None:
     assert find_step_growth([event(held, stopped=stopped)], 0, 6500 * MIB) is None
+
+
+def test_a_few_bytes_are_no_growth_even_on_a_full_card() -> None:
+    readings = tuple(StepReading(step, 0, 100 * MIB + 512 * step, GIB) for step in (1, 2, 3))
+    assert find_step_growth([replace(EVENT, step_memory=readings)], 0, 0) is None
+    verdict = judge(rehearsed(79 * GIB, logs=(replace(LOG, rehearsed=event([1, 2, 3])),)))
+    assert verdict.answer == "close"
 
 
 def test_processes_on_one_device_fill_it_together() -> None:
@@ -68,11 +76,15 @@ def test_a_peak_that_rises_is_mentioned_unless_it_is_that_of_the_state() -> None
     )
     assert describe_rising_peak([event([1, 1, 1], [100, 200, 200])], 0) == ""
     assert describe_rising_peak([event([1, 1], [100, 200])], 0) == ""
+    rises = event([1, 1, 1, 1], [100, 200, 200, 240])
+    thinned = replace(rises, step_memory=rises.step_memory[:2] + rises.step_memory[3:])
+    assert describe_rising_peak([rises], 0)
+    assert describe_rising_peak([thinned], 0) == ""
 
 
 def test_it_is_unknown_whether_a_program_fits_that_grows() -> None:
     grows = event([1000, 2000, 3000])
     verdict = judge(rehearsed(12 * GIB, logs=(replace(LOG, rehearsed=grows),)))
     assert verdict.answer == "unknown"
-    assert verdict.reason.startswith("each of 3 steps left 1 GiB more allocated, which fills the")
+    assert verdict.reason.startswith("each of the last 2 steps left 1 GiB more allocated; at this")
     assert verdict.exit_code == 2

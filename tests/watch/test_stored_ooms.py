@@ -10,6 +10,7 @@ import pytest
 
 from tests.screens.stored_runs import store_runs
 from tests.screens.watched import an_oom, device, process_log, ran_out
+from tui.watch.session import stored_ooms
 from tui.watch.session.run_folder import RunFolder, StoredRun
 from tui.watch.session.stored_ooms import StoredOoms, describe_fatal_oom, explain_stored
 from tui.watch.session.watched_session import WatchedRunSession
@@ -61,6 +62,29 @@ def test_the_last_words_on_a_run_are_its_conclusion_and_what_helps_most(stored: 
     conclusion, help_words = describe_fatal_oom(stored.run)
     assert "and grow by 257 MiB per step" in conclusion
     assert help_words.startswith("what would help: ")
+
+
+def test_an_oom_that_the_program_may_have_survived_is_not_among_the_last_words(
+    stored: StoredRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = explain_stored(stored)
+    assert found is not None
+    for handled in (True, None):
+        survived = replace(found, oom=replace(found.oom, handled=handled))
+        monkeypatch.setattr(stored_ooms, "explain_stored", lambda *_, survived=survived: survived)
+        assert describe_fatal_oom(stored.run) == []
+
+
+def test_a_part_of_the_samples_is_not_used(stored: StoredRun) -> None:
+    asked: list[bool] = []
+
+    def should_continue() -> bool:
+        asked.append(True)
+        return len(asked) < 3
+
+    found = explain_stored(stored, should_continue)
+    assert found is not None
+    assert "grow" not in found.explanation.line
 
 
 def test_a_run_without_an_oom_is_not_explained(stored: StoredRun) -> None:

@@ -143,9 +143,10 @@ WINDOW_S = 60.0
 SHORTEST_S = 10.0
 """The shortest duration in seconds of a state before it becomes a finding."""
 SHORTEST_GROWTH_S = 30.0
-NO_GROWTH = f"it was seen for less than {SHORTEST_GROWTH_S:g} s"
+TOO_SHORT = f"it was seen for less than {SHORTEST_GROWTH_S:g} s"
 LEAST_GROWTH_STEPS = 2 * BLOCKS
-"""The fewest steps from which a growth per step is known before that time."""
+"""The fewest steps, and readings, from which a growth per step is known before that time."""
+NO_GROWTH = f"{TOO_SHORT} and {LEAST_GROWTH_STEPS} steps"
 LEAST_GROWTH = 1 << 20
 """The least growth in bytes over the watched time; less may be the rounding of a few blocks."""
 LEAST_IDLE = 1 << 30
@@ -243,7 +244,8 @@ class Track:
         if self._duration >= SHORTEST_GROWTH_S:
             return True
         steps = self._by_step() if self.growth_per == "step" else []
-        return bool(steps) and steps[-1][0] - steps[0][0] >= LEAST_GROWTH_STEPS
+        # Fewer readings would not have the least of each part of the steps.
+        return len(steps) >= LEAST_GROWTH_STEPS and steps[-1][0] - steps[0][0] >= LEAST_GROWTH_STEPS
 
     def _by_step(self) -> list[tuple[float, float]]:
         return [(p.step, p.allocated) for p in self._points if p.step is not None]

@@ -215,12 +215,20 @@ def parse(argv: Sequence[str]) -> Invocation:
         _check_options_before(program, program.commands[name], values)
     # argparse removes them, and they distinguish a command from the name of a run.
     values["dashes"] = "--" in argv
+    values["late_options"] = _has_late_options(argv, values.get("command", ()))
     values["overrides"] = {
         known.name: values[known.name] for known in KNOWN if known.name in values
     }
     if name in COMMANDS:
         values |= resolve_passed(COMMANDS[name].passes)
     return Invocation(name, subcommand, values)
+
+
+def _has_late_options(argv: Sequence[str], command: Sequence[str]) -> bool:
+    """Return whether options stand behind the first word of another program's command."""
+    if not command or command[0] not in argv:
+        return False
+    return any(word.startswith("-") for word in argv[list(argv).index(command[0]) :])
 
 
 def resolve_passed(passes: Mapping[str, str]) -> dict[str, Any]:

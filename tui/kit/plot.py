@@ -520,8 +520,6 @@ def _name_beside(event: Event, across: Axis) -> Line:
     """Return the name of an event that has no room above the plot, with its place."""
     unit = across.unit
     where = date(event.place) if unit == DATE else quantity(event.place, unit)
-    if not unit:
-        where = f"{across.name.removesuffix('s')} {where}".strip()
     return line(Span(f"{glyphs.GLYPHS.unfolded} {clean(event.name)} at {where}", event.style))
 
 

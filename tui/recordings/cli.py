@@ -58,8 +58,8 @@ class ReplayOptions:
     """The recording to play, and its speed."""
 
     overrides: Mapping[str, Value] = field(default_factory=dict)
-    name: Sequence[str] = ()
-    """The name of the file; empty for the recording that comes with the program."""
+    names: Sequence[str] = ()
+    """The name of the one file; the demo has none."""
     speed: float = 1.0
     """Multiple of real time; infinity never waits."""
     loop: bool = False
@@ -69,7 +69,7 @@ class ReplayOptions:
 
 def add_options(parser: Parser) -> None:
     """Add the options for the recording, its speed, and the appearance of the screen."""
-    parser.add_argument("name", nargs=1, metavar="FILE", help="a recording")
+    parser.add_argument("names", nargs=1, metavar="FILE", help="a recording")
     add_playback(parser)
 
 
@@ -104,7 +104,7 @@ def replay(options: ReplayOptions) -> int:
         UsageError: there is no terminal that can position text.
         Failure: the file is no recording.
     """
-    return _play(Path(options.name[0]), options)
+    return _play(Path(options.names[0]), options)
 
 
 def play_demo(options: ReplayOptions) -> int:

@@ -17,6 +17,8 @@ STEADY = 2.0
 steady growth."""
 LONGEST_STEPS = 1000
 """Steps beyond which a growth that would fill the card is not mentioned."""
+LEAST_GROWTH = 1 << 20
+"""Bytes that the steps must have left together; less may be a list of scalar losses."""
 NOTICEABLE = 0.01
 """Share of the peak by which a last step must have raised it to be mentioned."""
 
@@ -28,8 +30,10 @@ class StepGrowth:
     device: int
     per_step: int
     """Bytes."""
+    steps: int
+    """Number of steps that each left more."""
     full_at: int
-    """The step at which the device would be full."""
+    """The step at which the device would be full at that rate."""
 
 
 def find_step_growth(
@@ -44,17 +48,20 @@ def find_step_growth(
         device: its index.
         headroom: bytes of it that were free at the peak.
     """
-    rate, last = 0.0, 0
+    rate, last, steps = 0.0, 0, 0
     for report in reports:
         readings = _of_device(report, device) if report.stopped else []
         rates = _rates([(reading.step, reading.allocated) for reading in readings])
-        if len(rates) + 1 >= LEAST_READINGS and 0 < max(rates) <= STEADY * min(rates):
+        if len(rates) + 1 < LEAST_READINGS or not 0 < max(rates) <= STEADY * min(rates):
+            continue
+        if readings[-1].allocated - readings[0].allocated >= LEAST_GROWTH:
             rate += median(rates)
             last = max(last, readings[-1].step)
+            steps = max(steps, readings[-1].step - readings[0].step)
     if not rate:
         return None
     full_at = last + int(headroom / rate) + 1
-    return StepGrowth(device, round(rate), full_at) if full_at <= LONGEST_STEPS else None
+    return StepGrowth(device, round(rate), steps, full_at) if full_at <= LONGEST_STEPS else None
 
 
 def describe_rising_peak(reports: Sequence[RehearsedEvent], device: int) -> str:
@@ -65,17 +72,18 @@ def describe_rising_peak(reports: Sequence[RehearsedEvent], device: int) -> str:
         if len(readings) < LEAST_READINGS:
             continue
         before, last = readings[-2:]
-        if last.peak - before.peak >= NOTICEABLE * last.peak:
+        if last.step == before.step + 1 and last.peak - before.peak >= NOTICEABLE * last.peak:
             rose = fmt.round_size(last.peak - before.peak)
             return f"step {last.step} still raised the peak by {rose}: try more --steps"
     return ""
 
 
-def describe_growth(growth: StepGrowth, steps: int) -> str:
+def describe_growth(growth: StepGrowth) -> str:
     """Return the growth in words, with the option that rehearses it."""
     return (
-        f"each of {fmt.count(steps, 'step')} left {fmt.round_size(growth.per_step)} more allocated,"
-        f" which fills the card at step {growth.full_at}; --steps {growth.full_at} rehearses that"
+        f"each of the last {fmt.count(growth.steps, 'step')} left"
+        f" {fmt.round_size(growth.per_step)} more allocated; at this rate the card is full at about"
+        f" step {growth.full_at}, which --steps {growth.full_at} rehearses"
     )
 
 

@@ -179,13 +179,13 @@ def _answer(
     caught = _why_not_known_to_go_on(rehearsed.logs)
     if caught:
         return "unknown", caught
-    growing = _describe_step_growth(rehearsed, devices)
-    if growing:
-        return "unknown", growing
     if least.headroom < margin * least.total:
         return "close", (
             f"the peak is within {100 * margin:.0f}% of the card's memory, which is the margin"
         )
+    growing = _describe_step_growth(rehearsed, devices)
+    if growing:
+        return "unknown", growing
     handled = sum(log.oom_count for log in rehearsed.logs)
     if handled:
         return "fits", f"the program continued after {fmt.count(handled, 'out-of-memory error')}"
@@ -205,8 +205,7 @@ def _describe_step_growth(rehearsed: Rehearsed, devices: Sequence[DeviceVerdict]
     growths = [growth for growth in found if growth is not None]
     if not growths:
         return ""
-    soonest = min(growths, key=lambda growth: growth.full_at)
-    return describe_growth(soonest, max(log.steps or 0 for log in rehearsed.logs))
+    return describe_growth(min(growths, key=lambda growth: growth.full_at))
 
 
 def _why_unknown(rehearsed: Rehearsed, devices: Sequence[DeviceVerdict]) -> str:

@@ -76,7 +76,7 @@ def describe_shape(size: int) -> str:
     if factors:
         shapes = (f"{grouped(rows)} x {grouped(rows)} of {name}" for rows, name in factors)
         return (
-            f"the size of {grouped(count)} elements of float32; if it is a square,"
+            f"the size of about {grouped(count)} elements of float32; if it is a square,"
             f" {', or '.join(shapes)}"
         )
     return (

@@ -6,7 +6,6 @@ would have been enough. If torch's own message advises them in vain, a remedy ex
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from itertools import chain, islice
 
@@ -16,12 +15,6 @@ from tui.snapshots.explain import allocator_advice
 from tui.snapshots.explain.account import (
     Account,
     are_older,
-    describe_models,
-    find_kept_models,
-    find_kept_optimizers,
-    find_models,
-    find_stray_gradients,
-    list_owners,
 )
 from tui.snapshots.explain.allocator_advice import FailedRequest
 from tui.snapshots.explain.conclusion import BESIDE_LEFT_OVERS, find_roundup
@@ -41,10 +34,15 @@ from tui.snapshots.explain.holders import (
     is_training,
 )
 from tui.snapshots.explain.inventory import Container
-from tui.snapshots.explain.lead import find_large_gradient, in_optimizer, recomputes
+from tui.snapshots.explain.lead import in_optimizer, recomputes
 from tui.snapshots.explain.leak_advice import EVALUATES, advise_on_leak
 from tui.snapshots.explain.leak_facts import SHARE, Leak, describe_site
 from tui.snapshots.explain.leak_sums import find_sum_of_passes
+from tui.snapshots.explain.model_advice import (
+    advise_on_gradients,
+    advise_on_parameters,
+    advise_on_state,
+)
 
 RECORD = "gpu-workbench watch --record -- COMMAND"
 WORTH_A_WORD = 0.02
@@ -66,11 +64,6 @@ NO_MATTER_OF_CACHE: tuple[LeadingCause, ...] = (
 """Causes that need no remark on expandable segments: they are irrelevant, or already advised."""
 NO_MATTER_OF_LEAK: tuple[LeadingCause, ...] = ("leak", "larger than the device", "address space")
 """Causes that need no remark on a leak: they are one, or nothing that is freed helps."""
-_CHECKPOINT = re.compile(r"state|ckpt|checkpoint|weights", re.IGNORECASE)
-_WIDE = ("float32", "float64")
-_EMBEDDING = re.compile(r"emb|table|wte|token", re.IGNORECASE)
-_ONE_VALUE = ("SGD", "RMSprop", "Adagrad", "Muon")
-"""Optimizers of torch that keep one value for each parameter by default, or with momentum."""
 _OF_A_BACKWARD = ("gradients", "backward pass", "optimizer state", "optimizer step", "activations")
 """Purposes in a history of which a backward pass is certain."""
 
@@ -117,124 +110,7 @@ def _advise_on_left_over(request: FailedRequest, cause: LeadingCause) -> Iterato
         )
 
 
-# ---- memory of the model ----
-
-
-def _advise_on_parameters(request: FailedRequest) -> Iterator[Remedy]:
-    stack = tuple(chain(*request.evidence.stacks))
-    who = list_owners(request.evidence, "parameters")
-    models = find_kept_models(request.evidence)
-    loaded = any(
-        variable.bytes and _CHECKPOINT.search(variable.name)
-        for variable in request.evidence.named[:1]
-    )
-    if goes_through(stack, "/torch/serialization.py") or loaded:
-        yield Remedy(
-            f"load the checkpoint to the host: torch.load(…, map_location='cpu'){request.line}",
-            "on the GPU, it is a second copy beside the model",
-        )
-    if goes_through(stack, "/copy.py", "deepcopy") or goes_through(stack, "/swa_utils.py"):
-        yield Remedy(
-            f"keep the copy of the model on the host or in lower precision{request.line}",
-            f"an average (EMA) or a reference model doubles {request.size('parameters')}",
-        )
-    elif models is not None:
-        state = request.account.of("optimizer state")
-        yield Remedy(
-            f"free each {models.each}{' and its optimizer' if state else ''} after its use, or "
-            "store its state_dict on the host with .cpu()",
-            f"{models.number} {models.all} are on the device at once",
-        )
-    elif len(find_models(request.evidence)) > 1 or len(who) > len(find_models(request.evidence)):
-        yield Remedy(
-            "delete the old model (del, then gc.collect()) before the next one is loaded, or "
-            "keep one of them on the host",
-            f"{describe_models(request.evidence)} hold {request.size('parameters')} together",
-        )
-    kinds = request.dtypes("parameters")
-    if not kinds or any(kind in _WIDE for kind in kinds):
-        as_type = f" as {kinds[0]}" if kinds else ""
-        yield Remedy(
-            "load it in lower precision: bfloat16 halves it, 8 and 4 bit take a quarter and an "
-            "eighth of float32",
-            f"parameters hold {request.size('parameters', 'buffers')}{as_type}",
-        )
-    yield Remedy(
-        "shard it over several GPUs (FSDP, tensor parallel) or offload parts to the host",
-        f"{request.size('parameters', 'buffers')} stays allocated while the model is used",
-    )
-
-
-def _advise_on_gradients(request: FailedRequest) -> Iterator[Remedy]:
-    stray = find_stray_gradients(request.evidence)
-    if stray is not None:
-        yield Remedy(
-            f"freeze the parameters of {stray.owner} that are not trained: requires_grad_(False)",
-            f"backward computes their gradients, {round_size(stray.bytes)} so far, and no "
-            "zero_grad() of an optimizer clears them",
-        )
-    large = find_large_gradient(request.evidence)
-    if _EMBEDDING.search(large):
-        yield Remedy(
-            f"if {large} is an embedding table, make it with sparse=True and use SparseAdam or SGD",
-            "its gradient then has only the rows of the batch, instead of all",
-        )
-    yield Remedy(
-        "shard gradients and optimizer state (FSDP, ZeRO stage 2), or train fewer parameters "
-        "(LoRA, requires_grad_(False))",
-        f"gradients are as large as their parameters: {request.size('gradients')} so far; "
-        "accumulation does not make them smaller",
-    )
-    yield Remedy(
-        "keep parameters, and so gradients, in bfloat16",
-        f"parameters hold {request.size('parameters')}, optimizer state "
-        f"{request.size('optimizer state')}",
-    )
-
-
-def _advise_on_state(request: FailedRequest) -> Iterator[Remedy]:
-    collection, number = find_kept_optimizers(request.evidence)
-    if collection:
-        yield Remedy(
-            f"drop each optimizer in {collection} after its use, and the schedulers that refer to "
-            "it",
-            f"{number} optimizers have a state each: {request.size('optimizer state')} together",
-        )
-        return
-    values, who = _count_values(request.evidence)
-    # At a step, what is trained has gradients; another model's parameters need no state.
-    trained = request.account.of("gradients") or request.account.of("parameters")
-    if values == 1:
-        yield Remedy(
-            "use an optimizer without this state, such as SGD without momentum, or with less: 8-bit"
-            " optimizers (bitsandbytes, torchao)",
-            f"{who} keeps one value for each parameter: {round_size(trained)} in all",
-        )
-    else:
-        yield Remedy(
-            "use an optimizer with less state: 8-bit Adam (bitsandbytes, torchao), Adafactor, SGD",
-            f"{who} keeps two values for each parameter: {round_size(2 * trained)} in all",
-        )
-    yield Remedy(
-        "shard the state over GPUs (FSDP, ZeroRedundancyOptimizer) or offload it to the host",
-        f"state holds {request.size('optimizer state')} so far",
-    )
-
-
-def _count_values(evidence: Evidence) -> tuple[int, str]:
-    """Return how many values an optimizer keeps for each parameter, and the optimizer.
-
-    It is that with the most state, else the one whose step failed; of another class than torch's,
-    it is taken for an Adam.
-    """
-    owners = list_owners(evidence, "optimizer state")
-    stack = tuple(chain(*evidence.stacks))
-    for kind in _ONE_VALUE:
-        if owners and owners[0].endswith((f"({kind})", kind)):
-            return 1, owners[0]
-        if not owners and goes_through(stack, f"/torch/optim/{kind.lower()}.py"):
-            return 1, kind
-    return 2, owners[0] if owners else "Adam"
+# ---- memory of a step ----
 
 
 def _advise_on_temporaries(request: FailedRequest) -> Iterator[Remedy]:
@@ -246,7 +122,7 @@ def _advise_on_temporaries(request: FailedRequest) -> Iterator[Remedy]:
         "foreach updates all parameters at once, with temporaries of their size: "
         f"{request.size('parameters')}",
     )
-    yield from _advise_on_state(request)
+    yield from advise_on_state(request)
 
 
 # ---- memory of the batch ----
@@ -502,10 +378,10 @@ def _advise_nothing(_request: FailedRequest) -> Iterator[Remedy]:
 
 _OF_CAUSE: dict[LeadingCause, Callable[[FailedRequest], Iterator[Remedy]]] = {
     "leak": advise_on_leak,
-    "parameters": _advise_on_parameters,
-    "gradients": _advise_on_gradients,
-    "optimizer state": _advise_on_state,
-    "buffers": _advise_on_parameters,
+    "parameters": advise_on_parameters,
+    "gradients": advise_on_gradients,
+    "optimizer state": advise_on_state,
+    "buffers": advise_on_parameters,
     "activations": _advise_on_activations,
     "temporaries": _advise_on_temporaries,
     "other tensors": _advise_on_tensors,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tui.core.text.numbers import count, grouped, round_size
+from tui.core.text.numbers import count, round_size
 from tui.snapshots.explain.account import (
     Account,
     Capacity,
@@ -310,8 +310,8 @@ def _describe_fragmentation(evidence: Evidence, account: Account, device: Capaci
     largest = round_size(evidence.largest or 0)
     if largest == size and (evidence.largest or 0) < evidence.requested:
         # The difference is what was missing: not to be rounded away.
-        size = f"{grouped(evidence.requested >> 20)} MiB"
-        largest = f"{grouped((evidence.largest or 0) >> 20)} MiB"
+        missing = round_size(evidence.requested - (evidence.largest or 0))
+        size = f"{missing} more than that"
     pieces = f"of at most {largest}" if evidence.largest else "that this request cannot use"
     return (
         f"Fragmentation: {share} is cached and not in use, in pieces {pieces}; "

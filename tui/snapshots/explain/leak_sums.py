@@ -59,7 +59,9 @@ def find_sum_of_passes(evidence: Evidence) -> Variable | None:
     longest, rest = _find_longest(evidence, inventory)
     if longest is None or longest.backward is not None or longest.graph_nodes < LONG:
         return None
-    adds_up = longest.accumulates or _runs_layers_again(longest, inventory)
+    # A loop may also pass an activation from layer to layer.
+    is_scalar = longest.shape in ((), (1,))
+    adds_up = (longest.accumulates and is_scalar) or _runs_layers_again(longest, inventory)
     return longest if adds_up and longest.graph_nodes >= DEEPER * max(1, rest) else None
 
 

@@ -244,9 +244,15 @@ class SitesPane(SnapshotPane):
 
     def _stack_lines(self, cells: int) -> list[Line]:
         need, summary = self._stack_need(), self.session.summary
-        if summary is not None and summary.lacks_history:
-            return paragraph(NO_STACKS, cells)
-        return [] if need is None else self.answer_lines(need, cells, stack_lines)
+        unknown = summary is not None and summary.lacks_history
+
+        def draw(stack: Sequence[Frame], cells: int) -> list[Line]:
+            # Without a history, torch may still record the stack of each block.
+            if unknown and not stack:
+                return paragraph(NO_STACKS, cells)
+            return stack_lines(stack, cells)
+
+        return [] if need is None else self.answer_lines(need, cells, draw)
 
     def _retitle(self) -> None:
         focus, summary, need = self.session.focus, self.session.summary, self._need(())

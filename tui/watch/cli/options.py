@@ -59,6 +59,8 @@ class WatchOptions(HostChoice):
     """The command to run, or the name of a stored run; if empty, running processes are watched."""
     dashes: bool = False
     """Two dashes precede the command, so it is not the name of a run."""
+    late_options: bool = False
+    """Options stand behind the first word of the command: of this program, or meant for that."""
     overrides: Mapping[str, Value] = field(default_factory=dict)
     """Settings of the screen."""
     open_run: OpenRun = without_screen
@@ -184,7 +186,7 @@ def add_options(parser: Parser) -> None:
     parser.add_argument(
         "command",
         nargs="*",
-        metavar="RUN | rm RUN | keep RUN | -- COMMAND",
+        metavar="RUN | rm RUN | keep RUN | [--] COMMAND",
         help="open, remove (rm) or protect (keep) a stored run, by the start of its name; or run "
         "and watch a command",
     )

@@ -44,6 +44,9 @@ def watch(options: WatchOptions) -> int:
         Failure: the agent cannot be injected into the process.
     """
     if not options.dashes and not options.stacks and _is_command(options.command):
+        if options.late_options:
+            words = " ".join(secrets.command_line(options.command))
+            raise UsageError(f"{words}: put -- before a command that has options")
         options = replace(options, dashes=True)
     check(options)
     if options.stacks:

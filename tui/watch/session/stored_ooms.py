@@ -39,6 +39,9 @@ def explain_stored(
         samples.read(stored.run, processes.apply, should_continue)
     except OSError:  # the open page says why
         processes = RunProcesses()
+    if not should_continue():
+        # A part of the samples would have another growth than all of them.
+        processes = RunProcesses()
     processes.apply_logs(stored.logs, ())
     newest = newest_oom(processes.devices(over=not stored.is_running))
     if newest is not None:
@@ -67,7 +70,7 @@ def describe_fatal_oom(run: StartedRun) -> list[str]:
     deadline = time.monotonic() + LONGEST_READ_S
     (stored,) = StoredRuns(lambda: [run]).read()
     found = explain_stored(stored, lambda: time.monotonic() < deadline)
-    if found is None or found.oom.handled is True:
+    if found is None or found.oom.handled is not False:
         return []
     advice = found.explanation.advice[:1]
     return [found.explanation.line, *(f"what would help: {remedy.what}" for remedy in advice)]

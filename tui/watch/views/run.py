@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tui.allocators.findings import NO_GROWTH, GrowthRate
+from tui.allocators.findings import TOO_SHORT, GrowthRate
 from tui.allocators.messages import CPU_BUILD
 from tui.core.text import numbers as text
 from tui.core.text.commands import shorten_command
@@ -227,7 +227,7 @@ def format_growth(row: WatchedDevice) -> str:
 
 def format_host_growth(row: WatchedDevice) -> str:
     """Return the growth of host memory with its interval, or the reason it is unknown."""
-    return _describe_growth("host memory", row.host_growth, "s", NO_GROWTH)
+    return _describe_growth("host memory", row.host_growth, "s", TOO_SHORT)
 
 
 def _describe_growth(subject: str, growth: GrowthRate | None, per: str, why: str) -> str:
