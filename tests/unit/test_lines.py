@@ -80,6 +80,12 @@ def test_wrapping_loses_no_word_and_stays_in_its_room(text: str, cells: int) -> 
     assert "".join("".join(rows).split()) == "".join(clean(text).split())
 
 
+def test_a_number_is_not_broken_between_its_groups() -> None:
+    rows = ["it is 32 768", "  x 32 768", "  of float32", "  at step 90", "  512"]
+    assert wrap("it is 32 768 x 32 768 of float32 at step 90 512", 12, "  ")[:3] == rows[:3]
+    assert wrap("1 234 567", 4) == ["1 23", "4 56", "7"]
+
+
 @given(st.lists(TEXTS, max_size=6), st.integers(min_value=1, max_value=60))
 def test_flowing_parts_stay_in_their_room(texts: list[str], cells: int) -> None:
     rows = flow([line(text) for text in texts], cells, indent="  ")

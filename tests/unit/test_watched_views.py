@@ -403,6 +403,12 @@ def test_a_kept_run_is_a_line_with_its_end_and_its_counts(cells: int) -> None:
         process_log(steps=239),
     )
     listed = [StoredRun(ended, False, of_it), StoredRun(kept_run(), True, ())]
+    note = RehearsalNote("a card of 8G", 1, 7, None, "fits", ("fits on a card of 8G: peak 1 GiB",))
+    (rehearsed,) = stored_run_lines([replace(listed[0], rehearsal=note)], 120, NOW)
+    assert "rehearsed: fits" in plain(rehearsed)
+    assert "rehearsed" not in " ".join(map(plain, stored_run_lines(listed, 120, NOW)))
+    summary = stored_run_summary(replace(listed[0], rehearsal=note), None, 80, 30, NOW)
+    assert "fits on a card of 8G: peak 1 GiB" in " ".join(map(plain, summary))
     lines = stored_run_lines(listed, cells, NOW)
     one, other = map(plain, lines)
     assert all(width(line) <= cells for line in lines)

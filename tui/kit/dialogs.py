@@ -150,6 +150,7 @@ TITLES = {
     "verdict": "Verdict",
     "timeline": "Timeline",
     "sites": "Sites",
+    "flame": "Flame",
     "map": "Map",
     "difference": "Difference",
     "snapshot": "Snapshot",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 import functools
 import itertools
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Union, overload
@@ -273,8 +274,14 @@ def fit_line(spans: Line, cells: int) -> Line:
     return tuple(fitting)
 
 
+_FIXED = "\N{NO-BREAK SPACE}"
+_GROUPED = re.compile(r"(?<=\d) (?=\d{3}(?!\d))")
+"""The blank between two groups of a number's digits."""
+_BLANKS = re.compile(r"[ \t\n\r\f\v]+")
+
+
 def wrap(text: str, cells: int, indent: str = "") -> list[str]:
-    """Wrap a paragraph at blanks; break words longer than a line, if possible at a sign in them.
+    """Wrap a paragraph at blanks, but not those in a number; break longer words at a sign in them.
 
     Args:
         text: one paragraph.
@@ -283,7 +290,8 @@ def wrap(text: str, cells: int, indent: str = "") -> list[str]:
     """
     lines: list[str] = []
     current = ""
-    for word in clean(text).split():
+    whole = _GROUPED.sub(_FIXED, clean(text))
+    for word in (each.replace(_FIXED, " ") for each in _BLANKS.split(whole) if each):
         start = indent if lines else ""
         candidate = f"{current} {word}" if current.strip() else f"{start}{word}"
         if cell_len(candidate) <= cells:

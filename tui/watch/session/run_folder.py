@@ -17,6 +17,7 @@ from tui.watch.runs.process_logs import (
     snapshots_in,
     troubles_in,
 )
+from tui.watch.runs.rehearsals import RehearsalNote, read_note
 from tui.watch.runs.runs import StartedRun, processes_of
 from tui.watch.session.followed_file import FollowedFile
 
@@ -115,6 +116,8 @@ class StoredRun:
     logs: tuple[ProcessLog, ...]
     output: tuple[str, ...] = ()
     """The last lines of its output, cleaned for the screen."""
+    rehearsal: RehearsalNote | None = None
+    """The note of a run on simulated cards; ``None`` for any other run."""
 
     @property
     def steps(self) -> int | None:
@@ -161,4 +164,5 @@ class StoredRuns:
 
     def _read_run(self, run: StartedRun, folder: RunFolder, output: FollowedFile) -> StoredRun:
         output.read()
-        return StoredRun(run, run.is_running, folder.logs(), output.lines[-OUTPUT_LINES:])
+        lines, note = output.lines[-OUTPUT_LINES:], read_note(run.folder)
+        return StoredRun(run, run.is_running, folder.logs(), lines, note)

@@ -62,6 +62,9 @@ def _format_end_of(stored: StoredRun, _now: float) -> str:
 
 
 def _name_end_of(stored: StoredRun, _now: float) -> str:
+    note = stored.rehearsal
+    if note is not None and not stored.is_running:
+        return f"rehearsed: {clean(note.answer)[:_MOST_ANSWER]}" if note.answer else "rehearsed"
     return name_run_end(stored.run, is_running=stored.is_running)
 
 
@@ -117,6 +120,8 @@ def stored_run_lines(runs: Sequence[StoredRun], cells: int, now: float) -> list[
 
 # ---- the run under the cursor ----
 
+_MOST_ANSWER = 12
+"""Most letters of a rehearsal's answer, which a file has: ``does not fit``."""
 MOST_PROCESSES = 8
 """Most processes that are described below the list."""
 BESIDE_FROM = 150
@@ -162,6 +167,10 @@ def _summary_lines(stored: StoredRun, oom: StoredOom | None, cells: int, now: fl
         *paragraph(f"{end}, began {format_begin(run)}{where}", cells, TextStyle.QUIET),
     ]
     rows += [] if oom is None else _oom_lines(oom, cells)
+    note = stored.rehearsal
+    if note is not None and oom is None:
+        words = note.conclusion[:1] or (f"rehearsed on {note.devices}, without a verdict",)
+        rows += paragraph(clean(words[0]), cells, TextStyle.STRONG, indent="  ")
     for words in (clean(cause), describe_oom_kills(run)):
         rows += paragraph(words, cells, TextStyle.BAD) if words else []
     ended, is_over = find_ended_ranks(stored.logs), run.ended is not None
