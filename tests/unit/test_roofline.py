@@ -65,6 +65,19 @@ def test_the_limits_of_a_gpu_are_its_published_ones_and_each_setting_is_a_point(
     assert found.roof(found.points[2]) == PEAK
 
 
+def test_the_users_run_is_the_point_and_not_a_newer_one_of_the_presentation() -> None:
+    own, (queued, done) = point(4096, 0.5), point(4096, 0.9)
+    assert isinstance(queued, RunQueued)
+    assert isinstance(done, messages.Finished)
+    shown = [
+        RunQueued(replace(queued.request, id="shown"), demo=True),
+        messages.Finished(replace(done.result, id="shown")),
+    ]
+    for events, seconds in ((shown, 0.9), ([*own, *shown], 0.5)):
+        (found,) = build_roofline(make_store("one gpu", *events).runs, "cuda:0").points
+        assert found.flop_per_s == pytest.approx(2 * 4096**3 / seconds)
+
+
 def test_a_run_that_tells_no_bytes_or_is_wrong_is_no_point() -> None:
     state = make_store("one gpu")
     queued, done = point(64, 1e-5)

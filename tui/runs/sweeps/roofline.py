@@ -97,9 +97,12 @@ def build_roofline(state: RunsState, device: str) -> Roofline:
 
 
 def _find_newest_results(runs: Iterable[RunState], device: str) -> dict[object, RunResult]:
-    """Return the newest correct result of each workload with each setting."""
+    """Return the newest correct result of each workload with each setting.
+
+    The presentation's count only where the user has none, as in the table.
+    """
     newest: dict[object, RunResult] = {}
-    for run in runs:
+    for run in sorted(runs, key=lambda run: not run.demo):
         result = run.result
         if result is None or result.time is None or result.device != device:
             continue
