@@ -93,37 +93,15 @@ class ListedCommand:
 
 
 COMMANDS: dict[str, ListedCommand] = {
+    # Look.
     "devices": ListedCommand(
         "tui.devices.cli.devices",
         "Show the devices, here or on several hosts.",
         example="--until 'free 20G' --for 1h",
         docs="docs/hosts.md",
     ),
-    "watch": ListedCommand(
-        "tui.watch.cli.watch",
-        "Run a command and explain an OOM, or show the memory of running processes.",
-        example="-- python train.py",
-        docs="docs/watching.md",
-        passes={"open_run": "tui.app.start:open_run"},
-    ),
-    "list": ListedCommand("tui.headless.list", "List the workloads, or the parameters of one."),
-    "code": ListedCommand("tui.headless.code", "Print a workload as a PyTorch script."),
-    "config": ListedCommand("tui.cli.config", "Show the settings and their sources."),
     "doctor": ListedCommand(
         "tui.doctor.doctor", "Check this machine, and say how to fix what fails."
-    ),
-    "run": ListedCommand(
-        "tui.headless.run",
-        "Time workloads on the CPU and the GPUs.",
-        example="matmul --set n=1024,4096",
-    ),
-    "learn": ListedCommand(
-        "tui.headless.learn", "Walk through the first steps: script, run, one question each."
-    ),
-    "compare": ListedCommand(
-        "tui.headless.compare",
-        "Compare two settings of a backend flag: does it matter?",
-        example="conv2d --flag cudnn.benchmark=off,on",
     ),
     "links": ListedCommand(
         "tui.links.links", "Measure the links between GPUs and hosts: which one is slow?"
@@ -131,14 +109,38 @@ COMMANDS: dict[str, ListedCommand] = {
     "fleet": ListedCommand(
         "tui.fleet.fleet", "Compare equal GPUs, here or on several hosts: which one is slow?"
     ),
+    # Run.
+    "list": ListedCommand("tui.headless.list", "List the workloads, or the parameters of one."),
+    "run": ListedCommand(
+        "tui.headless.run",
+        "Time workloads on the CPU and the GPUs.",
+        example="matmul --set n=1024,4096",
+    ),
+    "compare": ListedCommand(
+        "tui.headless.compare",
+        "Compare two settings of a backend flag: does it matter?",
+        example="conv2d --flag cudnn.benchmark=off,on",
+    ),
+    "learn": ListedCommand(
+        "tui.headless.learn", "Walk through the first steps: script, run, one question each."
+    ),
+    "code": ListedCommand("tui.headless.code", "Print a workload as a PyTorch script."),
+    "results": ListedCommand(
+        "tui.results.cli.results", "List, compare, export and import stored results."
+    ),
+    # Debug memory.
+    "watch": ListedCommand(
+        "tui.watch.cli.watch",
+        "Run a command and explain an OOM, or show the memory of running processes.",
+        example="-- python train.py",
+        docs="docs/watching.md",
+        passes={"open_run": "tui.app.start:open_run"},
+    ),
     "rehearse": ListedCommand(
         "tui.rehearsal.rehearse",
         "Rehearse a program on a GPU that is not here: will it fit?",
         example="--gpu h100 -- python train.py",
         docs="docs/rehearsal.md",
-    ),
-    "results": ListedCommand(
-        "tui.results.cli.results", "List, compare, export and import stored results."
     ),
     "snapshot": ListedCommand(
         "tui.snapshots.cli.snapshot",
@@ -146,6 +148,7 @@ COMMANDS: dict[str, ListedCommand] = {
         example="memory.pickle --top 20",
         passes={"find_context": "tui.watch.state.explained:find_oom_context"},
     ),
+    # Show.
     "demo": ListedCommand(
         "tui.recordings.cli",
         "Play a story of a minute: simulated GPUs, invented times.",
@@ -157,15 +160,17 @@ COMMANDS: dict[str, ListedCommand] = {
         "Play a recording; --record makes one.",
         passes={"play": "tui.app.start:play_recording"},
     ),
+    "serve": ListedCommand(
+        "tui.cli.serve", "Show the workbench in a browser, through an SSH tunnel."
+    ),
+    # Set up.
+    "config": ListedCommand("tui.cli.config", "Show the settings and their sources."),
     "completion": ListedCommand(
         "tui.cli.completion",
         'Print a shell\'s completion: eval "$(gpu-workbench completion bash)".',
     ),
-    "serve": ListedCommand(
-        "tui.cli.serve", "Show the workbench in a browser, through an SSH tunnel."
-    ),
 }
-"""The commands by name, in the order of the list."""
+"""The commands by name, in the order of the list: look, run, debug memory, show, set up."""
 REST = "rest"
 """The name under which a command that stands first gets the arguments that it does not know."""
 
