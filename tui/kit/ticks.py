@@ -64,7 +64,7 @@ def _stretch(scale: Scale, wall: Labels, height: int) -> float | None:
     """
     shares = [scale.share(value) for value, _ in wall.ticks]
     steps = [higher - lower for lower, higher in pairwise(shares)]
-    if shares[0] > _SAME or max(steps) - min(steps) > _SAME:
+    if max(steps) - min(steps) > _SAME:
         return None
     rows = steps[0] * (height * DOWN - 1) / DOWN
     stretch = rows / max(1, math.floor(rows + _SAME))
