@@ -90,6 +90,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("snapshot", "diff", "SNAPSHOT", "SNAPSHOT"),
     ("snapshot", f"no{TYPED}"),
     ("replay", "RECORDING"),
+    ("demo",),
     ("replay", f"no{TYPED}"),
     ("watch", "--pid", NOBODY_S),
     WATCH,
