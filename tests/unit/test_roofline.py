@@ -69,7 +69,7 @@ def test_the_users_run_is_the_point_and_not_a_newer_one_of_the_presentation() ->
     own, (queued, done) = point(4096, 0.5), point(4096, 0.9)
     assert isinstance(queued, RunQueued)
     assert isinstance(done, messages.Finished)
-    shown = [
+    shown: list[AnyEvent] = [
         RunQueued(replace(queued.request, id="shown"), demo=True),
         messages.Finished(replace(done.result, id="shown")),
     ]

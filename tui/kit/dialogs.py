@@ -405,7 +405,7 @@ class WorkbenchCommands(Provider):
         matcher = self.matcher(query)
         words = query.lower().split()
         for command in self._valid():
-            score = matcher.match(command.id.replace('_', ' '))
+            score = matcher.match(command.id.replace("_", " "))
             # Letters scattered over a sentence match by chance: search it for whole words.
             if not score and all(word in command.help.lower() for word in words):
                 score = LEAST_SCORE

@@ -169,8 +169,9 @@ def _summary_lines(stored: StoredRun, oom: StoredOom | None, cells: int, now: fl
     rows += [] if oom is None else _oom_lines(oom, cells)
     note = stored.rehearsal
     if note is not None and oom is None:
-        words = note.conclusion[:1] or (f"rehearsed on {note.devices}, without a verdict",)
-        rows += paragraph(clean(words[0]), cells, TextStyle.STRONG, indent="  ")
+        without = f"rehearsed on {note.devices}, without a verdict"
+        verdict = note.conclusion[0] if note.conclusion else without
+        rows += paragraph(clean(verdict), cells, TextStyle.STRONG, indent="  ")
     for words in (clean(cause), describe_oom_kills(run)):
         rows += paragraph(words, cells, TextStyle.BAD) if words else []
     ended, is_over = find_ended_ranks(stored.logs), run.ended is not None
