@@ -364,11 +364,15 @@ def test_a_process_that_reserves_all_the_time_has_its_last_consistent_reading() 
         box.wait()
         box.reserve(GIB)
         report()
+    failed = replace(box.told(), device_free=None, device_total=None, ooms=1, alloc_retries=2)
+    moments.apply_torch(failed)
     found = find()
     assert found.basis == "one moment"
     assert found.torch is not None
     assert found.device is not None
     assert found.torch.reserved == GIB
+    # What has happened since is not left out with the sizes.
+    assert (found.torch.ooms, found.torch.alloc_retries) == (1, 2)
     assert found.device.memory.used == BASE + box.context + GIB + box.others
     for _ in range(30):
         box.wait(STORED_S / 20)

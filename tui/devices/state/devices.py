@@ -320,8 +320,11 @@ class ConsistentReadings:
             if not device.memory.unified:
                 # What allocates all the time is stable only between two of its reservations.
                 match = self._find_within(view.key, periods)
-                if match is not None:
-                    return match._replace(ended=ended)
+                if match is not None and match.torch is not None:
+                    counted = replace(
+                        match.torch, alloc_retries=torch.alloc_retries, ooms=torch.ooms
+                    )
+                    return match._replace(torch=counted, ended=ended)
         return ConsistentReading(sample, device, torch, "NVML", ended)
 
     def _find_within(self, key: str, periods: Sequence[_StablePeriod]) -> ConsistentReading | None:
