@@ -27,7 +27,6 @@ NOTICEABLE = 0.01
 class StepGrowth:
     """Memory of one device that each step leaves more of."""
 
-    device: int
     per_step: int
     """Bytes."""
     steps: int
@@ -61,7 +60,7 @@ def find_step_growth(
     if not rate:
         return None
     full_at = last + int(headroom / rate) + 1
-    return StepGrowth(device, round(rate), steps, full_at) if full_at <= LONGEST_STEPS else None
+    return StepGrowth(round(rate), steps, full_at) if full_at <= LONGEST_STEPS else None
 
 
 def describe_rising_peak(reports: Sequence[RehearsedEvent], device: int) -> str:

@@ -21,7 +21,7 @@ from tui.snapshots.analysis.layout import Layout, fragmentation
 from tui.snapshots.analysis.timeline import Replay, replay
 from tui.snapshots.explain.evidence import Growth
 from tui.snapshots.explain.explanation import Remedy
-from tui.snapshots.model.results import SiteRow, Summary
+from tui.snapshots.model.results import SiteRow, Summary, lacks_history
 from tui.snapshots.model.snapshot import (
     ALLOCATED,
     INACTIVE,
@@ -325,8 +325,7 @@ def _format_headline(replayed: Replay) -> str:
 def _list_remarks(replayed: Replay, requested: int, private_free: int) -> tuple[str, ...]:
     lines = []
     reserved = replayed.reserved[-1]
-    if replayed.events <= len(replayed.ooms):
-        # torch records an OOM even without a history.
+    if lacks_history(replayed.events, len(replayed.ooms)):
         lines.append(_NO_TRACE)
     elif replayed.live_at_start > LARGE_PREDATING * replayed.peak:
         lines.append(

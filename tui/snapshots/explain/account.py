@@ -16,7 +16,7 @@ from tui.snapshots.explain.evidence import Evidence, Purpose
 from tui.snapshots.explain.explanation import AccountName, AccountRow
 from tui.snapshots.explain.frames import goes_through, in_backward
 from tui.snapshots.explain.holders import is_of_one_graph
-from tui.snapshots.explain.inventory import ModelPart
+from tui.snapshots.explain.inventory import ModelPart, split_owner
 from tui.snapshots.explain.leak_facts import Leak
 
 GIB = 1 << 30
@@ -397,8 +397,8 @@ def _find_collection(owners: Iterable[str]) -> tuple[str, int]:
 
 def _collection_of(owner: str) -> str:
     """Return ``results`` of ``results[0].model (GPT)``; empty for an owner without a name."""
-    path, named, _ = owner.partition(" (")
-    return path.partition("[")[0].strip() if named else ""
+    variable, _ = split_owner(owner)
+    return variable.partition("[")[0].strip()
 
 
 def describe_models(evidence: Evidence) -> str:

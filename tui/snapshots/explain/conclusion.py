@@ -307,12 +307,11 @@ def find_roundup(evidence: Evidence) -> str:
 def _describe_fragmentation(evidence: Evidence, account: Account, device: Capacity) -> str:
     share = _of_device(account.of("fragmentation"), device)
     size = round_size(evidence.requested)
-    largest = round_size(evidence.largest or 0)
-    if largest == size and (evidence.largest or 0) < evidence.requested:
+    largest = evidence.largest or 0
+    if round_size(largest) == size and largest < evidence.requested:
         # The difference is what was missing: not to be rounded away.
-        missing = round_size(evidence.requested - (evidence.largest or 0))
-        size = f"{missing} more than that"
-    pieces = f"of at most {largest}" if evidence.largest else "that this request cannot use"
+        size = f"{round_size(evidence.requested - largest)} more than that"
+    pieces = f"of at most {round_size(largest)}" if largest else "that this request cannot use"
     return (
         f"Fragmentation: {share} is cached and not in use, in pieces {pieces}; "
         f"{size} was requested."

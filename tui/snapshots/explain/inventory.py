@@ -79,6 +79,12 @@ class ModelPart:
     the process has an optimizer."""
 
 
+def split_owner(owner: str) -> tuple[str, str]:
+    """Return the variable and the class of ``model (GPT)``; an empty variable for ``GPT``."""
+    name, named, kind = owner.partition(" (")
+    return (name, kind.rstrip(")")) if named else ("", name)
+
+
 @dataclass(frozen=True, slots=True)
 class Container:
     """A collection of many tensors."""

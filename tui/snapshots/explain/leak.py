@@ -44,6 +44,7 @@ from tui.snapshots.explain.inventory import (
     Inventory,
     ModelPart,
     Variable,
+    split_owner,
 )
 from tui.snapshots.explain.leak_facts import (
     FEW,
@@ -368,8 +369,9 @@ def _find_lost_models(evidence: Evidence, inventory: Inventory) -> Leak | None:
 
     A reference cycle keeps them until the garbage collector runs, which knows nothing of a GPU.
     """
-    kinds = {kind for kind, named in map(_kind_of_owner, inventory.parts) if named}
-    lost = [part for part in inventory.parts if _kind_of_owner(part) in {(k, False) for k in kinds}]
+    owners = [split_owner(part.owner) for part in inventory.parts]
+    kinds = {kind for variable, kind in owners if variable}
+    lost = [part for part in inventory.parts if split_owner(part.owner) in {("", k) for k in kinds}]
     size = sum(part.bytes for part in lost)
     if inventory.skipped or not lost or size < LARGE * evidence.allocated:
         return None
@@ -386,12 +388,6 @@ def _find_lost_models(evidence: Evidence, inventory: Inventory) -> Leak | None:
         training=is_training(inventory),
         also=tuple(f"{part.role} of {part.owner}" for part in lost),
     )
-
-
-def _kind_of_owner(part: ModelPart) -> tuple[str, bool]:
-    """Return the class of a part's owner, and whether a variable has a name for it."""
-    name, named, kind = part.owner.partition(" (")
-    return (kind.rstrip(")"), True) if named else (name, False)
 
 
 def _is_unnamed(inventory: Inventory, grew: int) -> bool:

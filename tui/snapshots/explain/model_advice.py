@@ -19,6 +19,7 @@ from tui.snapshots.explain.allocator_advice import FailedRequest
 from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explanation import Remedy
 from tui.snapshots.explain.frames import goes_through
+from tui.snapshots.explain.inventory import split_owner
 from tui.snapshots.explain.lead import find_large_gradient
 
 _VALUES = {
@@ -149,7 +150,7 @@ def _find_optimizer(evidence: Evidence) -> tuple[str, str]:
     """
     owners = list_owners(evidence, "optimizer state")
     if owners:
-        return owners[0].rpartition("(")[2].rstrip(")"), owners[0]
+        return split_owner(owners[0])[1], owners[0]
     stack = tuple(chain(*evidence.stacks))
     for kind in _VALUES:
         if goes_through(stack, f"/torch/optim/{kind.lower()}.py"):

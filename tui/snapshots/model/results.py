@@ -353,4 +353,9 @@ class Summary:
     @property
     def lacks_history(self) -> bool:
         """True if the trace has at most OOMs, which torch records even without a history."""
-        return self.events <= len(self.ooms)
+        return lacks_history(self.events, len(self.ooms))
+
+
+def lacks_history(events: int, ooms: int) -> bool:
+    """Return whether a trace of so many events, OOMs included, has no history of the memory."""
+    return events <= ooms

@@ -250,10 +250,9 @@ class FlamePane(SnapshotPane):
             return []
         room = view.stack_cells(cells)
 
-        summary = self.session.summary
         # Without a history, torch may still record the stack of each block.
         has_frames = any(each.kind is not None for each in flame.frames)
-        unknown = summary is not None and summary.lacks_history and not has_frames
+        unknown = self.lacks_history and not has_frames
 
         def draw(stack: Sequence[Frame], cells: int) -> list[Line]:
             if unknown:

@@ -99,6 +99,12 @@ class SnapshotPane(Pane):
         """The reader that answers the pane's requests."""
         return self.session.main
 
+    @property
+    def lacks_history(self) -> bool:
+        """True if the file is known to have no history of the memory."""
+        summary = self.session.summary
+        return summary is not None and summary.lacks_history
+
     def clipboard_text(self) -> str:
         """Return the pane as text, which begins with the view's name: the bar shows it here."""
         return f"{self.NAME}{TITLE_GAP}{super().clipboard_text()}"
@@ -235,7 +241,7 @@ class VerdictPane(SnapshotPane):
         focus, cells = self.session.focus, self.size.width - layers.GUTTER
         if focus is None or cells < 1 or self.size.height < LEAST_PICTURE_ROWS:
             return None
-        if self.session.summary is None or self.session.summary.lacks_history:
+        if self.session.summary is None or self.lacks_history:
             return None
         return Need(TIMELINE, TimelineArguments(focus.device, cells))
 

@@ -243,12 +243,11 @@ class SitesPane(SnapshotPane):
         return self.value(self._stack_need()) or ()
 
     def _stack_lines(self, cells: int) -> list[Line]:
-        need, summary = self._stack_need(), self.session.summary
-        unknown = summary is not None and summary.lacks_history
+        need = self._stack_need()
 
         def draw(stack: Sequence[Frame], cells: int) -> list[Line]:
             # Without a history, torch may still record the stack of each block.
-            if unknown and not stack:
+            if self.lacks_history and not stack:
                 return paragraph(NO_STACKS, cells)
             return stack_lines(stack, cells)
 

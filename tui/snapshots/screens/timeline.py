@@ -128,7 +128,7 @@ class TimelinePane(SnapshotPane):
         yield self.state
 
     def focus_first(self) -> None:
-        (self.state if self._lacks_history() else self.drawn).focus()
+        (self.state if self.lacks_history else self.drawn).focus()
 
     def state_changed(self) -> None:
         focus = self.session.focus
@@ -142,7 +142,7 @@ class TimelinePane(SnapshotPane):
             self._event = focus.event
             self.state.scroll_to(y=0, animate=False)
         self._size_legend()
-        self.set_class(self._lacks_history(), "-without-history")
+        self.set_class(self.lacks_history, "-without-history")
         self.drawn.rebuild()
         self.legend.rebuild()
         self.state.rebuild()
@@ -190,10 +190,6 @@ class TimelinePane(SnapshotPane):
         event = self.session.focus.event if self.session.focus else None
         return layers.chart_lines(shown, height, event, self._chosen, letters=self._letters)
 
-    def _lacks_history(self) -> bool:
-        summary = self.session.summary
-        return summary is not None and summary.lacks_history
-
     def _legend_lines(self, cells: int) -> list[Line]:
         shown = self.timeline()
         if shown is None or not shown.buckets:
@@ -219,7 +215,7 @@ class TimelinePane(SnapshotPane):
             return []
         shown, events = self.timeline(), summary.events
         begin, part = shown.begin_us if shown else None, self.value(self._part_need())
-        why = [*paragraph(NO_HISTORY, cells, indent="  "), ()] if self._lacks_history() else []
+        why = [*paragraph(NO_HISTORY, cells, indent="  "), ()] if self.lacks_history else []
         return why + self.answer_lines(
             need, cells, lambda state, cells: state_lines(state, events, begin, cells, part=part)
         )

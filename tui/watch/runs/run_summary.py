@@ -94,9 +94,11 @@ def describe_process(log: ProcessLog, ended_by: str = "", *, is_over: bool = Fal
     rank = "" if log.rank is None else f" rank {log.rank}"
     steps = "steps not known" if log.steps is None else fmt.count(log.steps, "step")
     ooms = f", {fmt.count(log.oom_count, 'OOM')}" if log.oom_count else ""
-    running = "" if is_over else ", or is still running"
-    killed = "it was killed or called os._exit" if is_over else "it was killed, called os._exit"
-    end = "" if log.ended else f"; {killed}{running}"
+    end = "; it was killed, called os._exit, or is still running"
+    if is_over:
+        end = "; it was killed or called os._exit"
+    if log.ended:
+        end = ""
     if ended_by and not log.ended:
         end = f"; ended by {ended_by}"
     if log.replaced:
