@@ -183,12 +183,12 @@ class WorkloadsPane(RunsPane):
 
     SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.WORKLOADS, Topic.SELECTION, Topic.RUNNER})
     HELP = (
-        "The table has the newest run of each workload. cpu, cuda:0: the median time of a call. "
-        "speed-up: the CPU's time over the GPU's. rate: bytes or operations a second, on the GPU "
-        "if it ran there. of limit: the rate as a share of the hardware's. peak memory: the most "
-        "at a time, on the GPU if it ran there. state: ok with half of the 95% interval, or what "
-        "happened. '*': the parameters are changed. '!': there are warnings (i). 'other flags': "
-        "flags have changed since. n/a: it cannot run there."
+        "Each workload's newest run; rate and peak memory are the GPU's if it ran there. cpu, "
+        "cuda:0: the median time of a call. speed-up: the CPU's time over the GPU's. rate: bytes "
+        "or operations a second. of limit: the rate as a share of the hardware's. peak memory: the "
+        "most at a time. state: ok with half of the 95% interval, or what happened. '*': "
+        "parameters changed. '!': warnings (i). 'other flags': flags changed since. n/a: it "
+        "cannot run there."
     )
 
     def __init__(
