@@ -14,6 +14,7 @@ from tui.core.events import EventLog, Topic
 from tui.kit.dialogs import TextScreen
 from tui.kit.lines import TITLE_GAP, Line
 from tui.kit.pane import ROOM, LinesView, Pane, text_cells
+from tui.kit.plot import LEAST_HEIGHT
 from tui.runs.state.state import RunsState
 from tui.runs.views.backend import (
     build_view,
@@ -201,8 +202,8 @@ class BackendPane(RunsPane):
         self.call_after_refresh(self.state_changed)
 
 
-PLOT_HEIGHT = (4, 28)
-"""Least and most rows of a plot between its edges."""
+MOST_PLOT_HEIGHT = 28
+"""Most rows of a plot between its edges."""
 AROUND_PLOT = 6
 BRIEF_BELOW = 16
 """Rows below which the pane shows only a workload's description or outcome, until it has the
@@ -287,7 +288,7 @@ class DetailPane(RunsPane):
 
     def _detail(self, cells: int) -> list[Line]:
         # A plot and its surroundings fill the pane, if it has enough rows.
-        height = max(PLOT_HEIGHT[0], min(PLOT_HEIGHT[1], self.body.size.height - AROUND_PLOT))
+        height = max(LEAST_HEIGHT, min(MOST_PLOT_HEIGHT, self.body.size.height - AROUND_PLOT))
         group = self._group()
         if group is None and not self.roofline:
             room = self.body.size.height

@@ -8,6 +8,7 @@ from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.devices.state.machine import SIMULATED
 from tui.kit.lines import Line, Span, TextStyle, flow, line, paragraph, plain, wrap, wrap_code
+from tui.kit.plot import LEAST_HEIGHT
 from tui.kit.scale import ratio_line
 from tui.runs.state import parameters
 from tui.runs.state.runs import RunState, find_last_ended
@@ -92,6 +93,8 @@ def _outcome_lines(
     if not any(runs.values()):
         return []
     rows = outcome_lines(runs, cells)
+    # The plot's last row, its ticks, is on the screen together with the outcome above it.
+    height = max(LEAST_HEIGHT, height - len(rows))
     drawn = [
         (replace(chart, title=f"{chart.title or chart.name}, {device}"), result.unavailable, device)
         for device, result in drop_contained(runs).items()
