@@ -216,6 +216,17 @@ def test_after_a_run_the_result_comes_first_then_its_plots_then_what_to_look_for
         assert sum("! hot" in row for row in rows) == 1
 
 
+def test_more_rows_of_an_outcome_leave_fewer_to_the_plot() -> None:
+    chart = Chart("first", "", "n", (32.0, 64.0), (Series("cpu", "s", (1e-3, 2e-3)),))
+
+    def rows_to_the_ticks(*warnings: str) -> int:
+        state = make_store("one gpu", *ran(charts=(chart,), warnings=warnings))
+        rows = [plain(row) for row in detail_lines(state.runs, "matmul", 100, height=14)]
+        return next(at for at, row in enumerate(rows) if "└" in row)
+
+    assert rows_to_the_ticks() == rows_to_the_ticks("hot") == rows_to_the_ticks("hot", "slow")
+
+
 def test_many_warnings_are_counted_above_and_in_full_below() -> None:
     many = tuple(f"warning number {number}" for number in range(7))
     state = make_store("one gpu", *ran(warnings=many))
