@@ -311,7 +311,9 @@ def _title_style(style: TextStyle) -> ContentStyle:
         color = TextualColor.parse("ansi_default")
     else:
         color = TextualColor.parse(f"ansi_{own.color.name}" if named else own.color.name)
-    return ContentStyle(foreground=color, bold=bool(own.bold), dim=own.dim, reverse=False)
+    return ContentStyle(
+        foreground=color, bold=bool(own.bold), dim=own.dim, reverse=False, underline=False
+    )
 
 
 def strip_of(spans: Line, cells: int, base: Style, over: Style | None = None) -> Strip:
