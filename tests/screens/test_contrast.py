@@ -18,7 +18,7 @@ from tests.tiers import with_variants
 from tui.core.settings import OWN_PALETTE, THEME
 from tui.kit import styles as looks
 from tui.kit import styles as text_styles
-from tui.kit.lines import FAINT_AREAS, NEXT_LAYERS, REACHES, SLATES, TextStyle
+from tui.kit.lines import FAINT_AREAS, LAYERS, NEXT_LAYERS, REACHES, SLATES, TextStyle
 from tui.kit.styles import IN_OWN_COLORS, OWN_CURSOR, OWN_PLACE
 from tui.kit.themes import DARK as DARK_THEME
 
@@ -82,6 +82,16 @@ async def test_text_has_contrast_in_every_state_of_the_screen(theme: str) -> Non
     assert not faint
 
 
+def test_text_can_be_read_on_the_cursor_s_row_of_a_light_theme() -> None:
+    under = looks.LIGHT_CURSOR.bgcolor
+    assert under is not None
+    blocks = (*BLOCKS, *LAYERS, *FAINT_AREAS.values(), *REACHES.values())
+    for name, style in text_styles.IN_LIGHT_COLORS.items():
+        if style.color is not None and style.bgcolor is None and name not in blocks:
+            front, back = style.color.get_truecolor(), under.get_truecolor()
+            assert ratio(front, back) >= LEAST, name
+
+
 @pytest.mark.parametrize("background", [DARK_THEME.background, OWN_CURSOR, OWN_PLACE])
 def test_the_program_s_own_colors_can_be_read_also_under_the_cursor(
     background: Style | str,
@@ -106,10 +116,13 @@ BUILTIN = sorted(name for name, theme in BUILTIN_THEMES.items() if not theme.ans
 def test_the_styles_can_be_read_on_the_background_of_each_theme(name: str) -> None:
     theme = BUILTIN_THEMES[name].to_color_system().generate()
     background = Color.parse(theme["background"][:7])
-    palette = looks.PALETTE_ON_DARK if BUILTIN_THEMES[name].dark else looks.PALETTE_ON_LIGHT
-    for text_style, style in text_styles.IN_TRUECOLOR.items():
+    dark = BUILTIN_THEMES[name].dark
+    palette = looks.PALETTE_ON_DARK if dark else looks.PALETTE_ON_LIGHT
+    blocks = BLOCKS if dark else (*BLOCKS, *LAYERS, *FAINT_AREAS.values(), *REACHES.values())
+    styles = text_styles.IN_TRUECOLOR if dark else text_styles.IN_LIGHT_COLORS
+    for text_style, style in styles.items():
         under = style.bgcolor or background
-        if style.color is not None and style.color != under and text_style not in BLOCKS:
+        if style.color is not None and style.color != under and text_style not in blocks:
             shown, behind = style.color.get_truecolor(palette), under.get_truecolor(palette)
             assert ratio(shown, behind) >= LEAST
 

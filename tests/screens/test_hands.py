@@ -276,7 +276,8 @@ def drawn(name: TextStyle) -> Style | None:
 async def test_the_styles_follow_the_theme() -> None:
     async with running((80, 24), "one gpu") as on:
         for theme, styles in (
-            ("textual-light", text_styles.IN_TRUECOLOR),
+            ("textual-light", text_styles.IN_LIGHT_COLORS),
+            ("textual-dark", text_styles.IN_TRUECOLOR),
             ("ansi-light", text_styles.ON_LIGHT),
             ("ansi", text_styles.ON_DARK),
         ):

@@ -193,8 +193,10 @@ class WorkbenchApp(TabbedApp):
 
     def watch_theme(self, _name: str) -> None:
         """Use the text styles that are readable in the new theme."""
-        own = self.theme == THEME and self.console.color_system in EXACT and not self.no_color
-        styles.use(native=self.native_ansi_color, dark=self.current_theme.dark, own=own)
+        exact = self.console.color_system in EXACT and not self.no_color
+        own = self.theme == THEME and exact
+        dark = self.current_theme.dark
+        styles.use(native=self.native_ansi_color, dark=dark, exact=exact, own=own)
         self.set_class(own, "-own-colors")
 
     def refresh_css(self, animate: bool = True) -> None:

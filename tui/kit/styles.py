@@ -62,6 +62,14 @@ def _layers(*colours: str) -> dict[TextStyle, Style]:
     }
 
 
+def _on_layers(*colours: str) -> dict[TextStyle, Style]:
+    """Return the styles of dark letters on colored areas."""
+    return {
+        style: Style(color="#11151c", bgcolor=name, bold=True)
+        for style, name in zip(ON_LAYERS, colours, strict=True)
+    }
+
+
 def _next_layers(*colours: str) -> dict[TextStyle, Style]:
     return {style: Style(color=name) for style, name in zip(NEXT_LAYERS, colours, strict=True)}
 
@@ -165,6 +173,38 @@ IN_TRUECOLOR = {
     TextStyle.QUIET: Style(dim=True),
 }
 """In a theme with its own colors, which also defines how faint faint text is."""
+_MIDDLE_TONES = ("#5aa2f0", "#e5a83a", "#ee7fa8", "#64b868", "#a58af0", "#f5854f")
+IN_LIGHT_COLORS = _with_reaches(
+    {
+        **SHARED,
+        **_layers(*_MIDDLE_TONES),
+        **_on_layers(*_MIDDLE_TONES),
+        **_next_layers("#2f7fd6", "#c48a1e", "#d0557f", "#3f9a46", "#8260d8", "#d85f26"),
+        **IN_EXACT_COLORS,
+        TextStyle.HEADING: Style(color="#0055c8", bold=True),
+        TextStyle.CURSOR: Style(color="#fafbfc", bgcolor="#0055c8", bold=True),
+        TextStyle.QUIET: Style(dim=True),
+        TextStyle.GOOD: Style(color="#006d2f"),
+        TextStyle.WIN: Style(color="#006d2f", bold=True),
+        TextStyle.NOTE: Style(color="#8a5000"),
+        TextStyle.BAD: Style(color="#b3001b", bold=True),
+        TextStyle.KEY: Style(color="#006680"),
+        TextStyle.ALLOCATED: Style(color="#0055c8"),
+        TextStyle.CACHED: Style(color="#6f3fc4"),
+        TextStyle.CACHED_AREA: Style(color="#b7a3e0"),
+        TextStyle.FULL_CACHED_AREA: Style(color="#b7a3e0", bgcolor="#b7a3e0"),
+        TextStyle.CONTEXT: Style(color="#b0206a"),
+        TextStyle.OTHERS: Style(color="#8a5000"),
+    },
+    good="#9fcfae",
+    allocated="#9fc0ea",
+    cached="#cdbcf0",
+    context="#e6b0cc",
+    others="#dcc49c",
+)
+"""In a light theme: text that can be read on any of them, and areas of middle tones."""
+LIGHT_CURSOR, LIGHT_PLACE = Style(bgcolor="#cfe0fa"), Style(bold=True)
+"""The row under the cursor in these themes, with and without the focus."""
 IN_OWN_COLORS = _with_reaches(
     {
         **SHARED,
@@ -251,16 +291,21 @@ class _Present:
     styles = ON_DARK
 
 
-def use(*, native: bool, dark: bool, own: bool = False) -> None:
+def use(*, native: bool, dark: bool, exact: bool = False, own: bool = False) -> None:
     """Draw for a theme from now on.
 
     Args:
         native: the theme uses the terminal's own colors.
         dark: the theme is light on dark.
-        own: the theme is the program's, on a terminal that has its colors.
+        exact: the terminal has the theme's colors, or colors close to them.
+        own: the theme is the program's, on such a terminal.
     """
-    palette = (ON_DARK if dark else ON_LIGHT) if native else IN_TRUECOLOR
-    _Present.styles = IN_OWN_COLORS if own else palette
+    if native:
+        _Present.styles = ON_DARK if dark else ON_LIGHT
+    elif own:
+        _Present.styles = IN_OWN_COLORS
+    else:
+        _Present.styles = IN_TRUECOLOR if dark or not exact else IN_LIGHT_COLORS
     _merged.cache_clear()
 
 
@@ -268,6 +313,8 @@ def cursor_row(*, focused: bool) -> Style:
     """Return the style of the row under the cursor."""
     if _Present.styles is IN_OWN_COLORS:
         return OWN_CURSOR if focused else OWN_PLACE
+    if _Present.styles is IN_LIGHT_COLORS:
+        return LIGHT_CURSOR if focused else LIGHT_PLACE
     return Style(reverse=True) if focused else Style(bold=True)
 
 
