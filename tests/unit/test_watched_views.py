@@ -38,6 +38,7 @@ from tui.watch.views.memory_plot import (
     MOST_OF_A_KIND,
     NOT_READ,
     Over,
+    crop_idle,
     find_gaps,
     plot_of,
 )
@@ -330,6 +331,26 @@ def test_many_flushes_are_counted_and_do_not_hide_the_curves() -> None:
     assert 1 < lines.count(GLYPHS.wall) <= MOST_OF_A_KIND + 2, "the wall is one of them"
     assert "flush x" in text
     assert len(rows) <= 20
+
+
+def test_a_plot_leaves_out_the_imports_and_the_time_after_the_oom_that_ended_the_process() -> None:
+    idle = [StepPoint(float(at), None, 0, 0) for at in range(20)]
+    used = [StepPoint(float(at), None, at, 2 * at) for at in range(20, 40)]
+    after = [StepPoint(float(at), None, 39, 78) for at in range(40, 80)]
+    whole = (*idle, *used, *after)
+    shown = crop_idle(whole, oom_at=39.5)
+    assert (shown[0].at, shown[-1].at) == (17.0, 42.0)
+    alive = crop_idle(whole, oom_at=None)
+    assert (alive[0].at, alive[-1].at) == (13.0, 79.0)
+    assert crop_idle(whole, oom_at=70.0)[-1].at == 75.0, "its OOM came later"
+
+
+@pytest.mark.parametrize("oom_at", [None, 0.0, 4.0, 1e12])
+@pytest.mark.parametrize("jump", [0, 4, 99])
+def test_a_plot_shows_twenty_readings_at_least(oom_at: float | None, jump: int) -> None:
+    whole = [StepPoint(float(at), None, 0, 10**9 * (at >= jump)) for at in range(100)]
+    assert len(crop_idle(whole, oom_at=oom_at)) >= 20
+    assert crop_idle(whole[:2], oom_at=oom_at) == whole[:2]
 
 
 @pytest.mark.parametrize("over", ["time", "steps"])

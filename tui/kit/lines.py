@@ -147,6 +147,10 @@ class TwoColored(Span):
 
     behind: TextStyle = TextStyle.PLAIN
     """The style of the area: one of :data:`LAYERS`, :attr:`TextStyle.CHOSEN`, or a curve's."""
+    shade: int = 0
+    """Shade of the blocks, as of :class:`Shaded`."""
+    shade_behind: int = 0
+    """Shade of the area."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -355,8 +355,17 @@ class _Canvas:
         if cell in self.bits:
             return Span(braille.character(self.bits[cell]), self.styles[cell])
         if column in self.events:
-            return Span(glyphs.GLYPHS.wall, self.events[column])
+            return self._event_cell(self.events[column], self._solid(column, row), shade)
         return self._area_cell(self._solid(column, row), shade)
+
+    def _event_cell(self, style: TextStyle, solid: Sequence[tuple[Curve, int]], shade: int) -> Span:
+        """Return a cell of an event's line, in front of the area that fills the cell."""
+        wall = glyphs.GLYPHS.wall
+        full = [curve for curve, steps in solid if steps == len(glyphs.GLYPHS.vertical)]
+        if not full:
+            return Span(wall, style)
+        ground = 0 if full[0].faint else shade
+        return TwoColored(wall, style, _area_style(full[0]), shade_behind=ground)
 
     def _area_cell(self, solid: Sequence[tuple[Curve, int]], shade: int) -> Span:
         """Return a cell of the areas: two of them if the one behind fills the cell, else one.
@@ -371,7 +380,9 @@ class _Canvas:
         (curve, steps), *others = solid
         for behind, more in others:
             if steps < more == len(blocks):
-                return TwoColored(blocks[steps - 1], curve.style, _area_style(behind))
+                own, ground = (0 if each.faint else shade for each in (curve, behind))
+                style = _area_style(behind)
+                return TwoColored(blocks[steps - 1], curve.style, style, own, ground)
             if 2 * steps <= more:
                 # A cell has no third color, for what is above both.
                 curve, steps = behind, more

@@ -203,6 +203,8 @@ IN_LIGHT_COLORS = _with_reaches(
     others="#dcc49c",
 )
 """In a light theme: text that can be read on any of them, and areas of middle tones."""
+LIGHT_BACKGROUND = (0xF0, 0xF0, 0xF0)
+"""Near the backgrounds of these themes."""
 LIGHT_CURSOR, LIGHT_PLACE = Style(bgcolor="#cfe0fa"), Style(bold=True)
 """The row under the cursor in these themes, with and without the focus."""
 IN_OWN_COLORS = _with_reaches(
@@ -289,6 +291,8 @@ class _Present:
     """The current styles, which each line reads when it is drawn."""
 
     styles = ON_DARK
+    background: tuple[int, int, int] | None = None
+    """The background that areas are mixed with; ``None`` in a theme without exact colors."""
 
 
 def use(*, native: bool, dark: bool, exact: bool = False, own: bool = False) -> None:
@@ -306,6 +310,8 @@ def use(*, native: bool, dark: bool, exact: bool = False, own: bool = False) -> 
         _Present.styles = IN_OWN_COLORS
     else:
         _Present.styles = IN_TRUECOLOR if dark or not exact else IN_LIGHT_COLORS
+    grounds = ((IN_OWN_COLORS, BACKGROUND), (IN_LIGHT_COLORS, LIGHT_BACKGROUND))
+    _Present.background = next((at for of, at in grounds if of is _Present.styles), None)
     _merged.cache_clear()
 
 
@@ -403,14 +409,15 @@ def _are_equal_behind_blanks(one: Style, other: Style) -> bool:
     )
 
 
-_StyleKey = Union[TextStyle, tuple[TextStyle, Union[TextStyle, int]]]
-"""The style of a span; of two colors, also that of the area behind; of an area, its shade, which
-counts on from :data:`~tui.kit.lines.SHADES` for cells that it fills."""
+_StyleKey = Union[TextStyle, tuple[TextStyle, int], tuple[TextStyle, int, int, TextStyle]]
+"""The style of a span; of an area also its shade, which counts on from
+:data:`~tui.kit.lines.SHADES` for cells that it fills; of two colors their shades and the style of
+the area behind."""
 
 
 def _key(span: Span) -> _StyleKey:
     if isinstance(span, TwoColored):
-        return span.style, span.behind
+        return span.style, span.shade, span.shade_behind, span.behind
     if isinstance(span, Shaded):
         return span.style, span.shade + SHADES * span.whole
     return span.style
@@ -462,15 +469,15 @@ def _style_of(key: _StyleKey) -> Style:
     """Return the current style; of two colors, the second is the background."""
     if not isinstance(key, tuple):
         return _Present.styles[key]
-    front, behind = key
-    if isinstance(behind, int):
-        whole, shade = divmod(behind, SHADES)
-        shaded = _shade(_Present.styles[front], shade)
+    if len(key) == 2:
+        whole, shade = divmod(key[1], SHADES)
+        shaded = _shade(_Present.styles[key[0]], shade)
         return shaded + Style(bgcolor=shaded.color) if whole else shaded
-    area = _Present.styles[behind]
+    front, shade, shade_behind, behind = key
+    area = _shade(_Present.styles[behind], shade_behind)
     is_texture = behind in FULL_FAINT_AREAS.values() and area.bgcolor is None
     ground = None if is_texture else area.bgcolor or area.color or FAINT
-    return Style(color=_Present.styles[front].color, bgcolor=ground)
+    return Style(color=_shade(_Present.styles[front], shade).color, bgcolor=ground)
 
 
 FAINT = Color.parse("bright_black")
@@ -481,13 +488,13 @@ DARKEST = 0.6
 
 def _shade(style: Style, shade: int) -> Style:
     """Return the style of a row of an area; the style itself where a theme has no exact colors."""
-    color = style.color
-    if not shade or color is None or color.triplet is None or _Present.styles is not IN_OWN_COLORS:
+    color, background = style.color, _Present.background
+    if not shade or color is None or color.triplet is None or background is None:
         return style
     share = 1 - (1 - DARKEST) * shade / (SHADES - 1)
     mixed = (
         round(share * part + (1 - share) * ground)
-        for part, ground in zip(color.triplet, BACKGROUND, strict=True)
+        for part, ground in zip(color.triplet, background, strict=True)
     )
     return style + Style(color=Color.from_rgb(*mixed))
 

@@ -75,14 +75,59 @@ def plot_of(row: WatchedDevice, over: Over, cells: int, rows: int) -> list[Line]
         if len({point.at for point in row.points}) < 2:
             return paragraph("No plot: it needs two readings.", cells, TextStyle.QUIET)
         began = row.points[0].at
-        factor, unit = _choose_unit(row.points[-1].at - began)
-        points = [((point.at - began) / factor, point) for point in row.points]
-        marks = [((mark.at - began) / factor, mark) for mark in row.marks]
+        ooms = [mark.at for mark in row.marks if mark.kind == "OOM"]
+        shown = crop_idle(row.points, oom_at=max(ooms, default=None))
+        first, last = shown[0].at, shown[-1].at
+        factor, unit = _choose_unit(last - began)
+        points = [((point.at - began) / factor, point) for point in shown]
+        # An event beside the readings is at the nearest of them.
+        marks = [((min(max(mark.at, first), last) - began) / factor, mark) for mark in row.marks]
         axis = Axis("time", unit, _scale([place for place, _ in (*points, *marks)]))
     gaps = find_gaps([point.at for point in row.points])
     limit = row.last_oom.limit if row.last_oom is not None else None
     plot = _plot(axis, points, marks, gaps, limit, height)
     return _draw(plot, cells, rows)
+
+
+BESIDE = 0.1
+"""Share of the plot's time that idle readings get on either side."""
+IDLE = 0.02
+"""Share of the highest memory below which a process has not begun, or a change is not drawn."""
+LEAST_READINGS = 20
+"""Readings that are shown at least: a line between two of them is no measurement."""
+
+
+def crop_idle(points: Sequence[StepPoint], *, oom_at: float | None) -> Sequence[StepPoint]:
+    """Leave out most of the time before the work begins, and after an OOM until the process ends.
+
+    A process imports for seconds before it allocates; after an OOM that ends it, its memory stays
+    until its traceback is written. The curve between them would be a line.
+
+    Args:
+        points: at least two readings, oldest first.
+        oom_at: Unix time of the last OOM; ``None`` without one.
+
+    Returns:
+        At least two of them.
+    """
+    least = IDLE * max(point.reserved for point in points)
+    begun = next(at for at, point in enumerate(points) if point.reserved >= least)
+    start, end = points[max(0, begun - 1)].at, points[-1].at
+    if oom_at is not None:
+        final = points[-1]
+        moved = [
+            point.at
+            for point in points
+            if abs(point.allocated - final.allocated) > least
+            or abs(point.reserved - final.reserved) > least
+        ]
+        idle_from = max(points[begun].at, oom_at, *moved[-1:])
+        end = next((point.at for point in points if point.at >= idle_from), end)
+    beside = BESIDE * (end - start)
+    places = [at for at, point in enumerate(points) if start - beside <= point.at <= end + beside]
+    more = max(0, LEAST_READINGS - len(places) + 1) // 2
+    first = max(0, min(places[0] - more, len(points) - LEAST_READINGS))
+    return points[first : max(places[-1] + 1 + more, first + LEAST_READINGS)]
 
 
 def plots_host_memory(row: WatchedDevice) -> bool:
