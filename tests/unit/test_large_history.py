@@ -110,8 +110,12 @@ def test_an_area_is_darker_towards_the_bottom_in_the_own_theme_only() -> None:
         greens = [color.get_truecolor().green if color else 0 for color in colors()]
         assert greens == sorted(greens, reverse=True)
         assert len(set(greens)) == SHADES
-        styles.use(native=True, dark=True)
-        assert len(set(colors())) == 1
+        for few in (
+            {"native": True, "dark": True},
+            {"native": False, "dark": True, "shades": False},
+        ):
+            styles.use(**few, own=not few["native"])
+            assert len(set(colors())) == 1
     finally:
         styles.use(native=True, dark=True)
 

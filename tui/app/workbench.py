@@ -196,7 +196,8 @@ class WorkbenchApp(TabbedApp):
         exact = self.console.color_system in EXACT and not self.no_color
         own = self.theme == THEME and exact
         dark = self.current_theme.dark
-        styles.use(native=self.native_ansi_color, dark=dark, exact=exact, own=own)
+        shades = self.console.color_system == "truecolor"
+        styles.use(native=self.native_ansi_color, dark=dark, exact=exact, own=own, shades=shades)
         self.set_class(own, "-own-colors")
 
     def refresh_css(self, animate: bool = True) -> None:

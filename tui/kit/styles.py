@@ -295,7 +295,9 @@ class _Present:
     """The background that areas are mixed with; ``None`` in a theme without exact colors."""
 
 
-def use(*, native: bool, dark: bool, exact: bool = False, own: bool = False) -> None:
+def use(
+    *, native: bool, dark: bool, exact: bool = False, own: bool = False, shades: bool = True
+) -> None:
     """Draw for a theme from now on.
 
     Args:
@@ -303,6 +305,7 @@ def use(*, native: bool, dark: bool, exact: bool = False, own: bool = False) -> 
         dark: the theme is light on dark.
         exact: the terminal has the theme's colors, or colors close to them.
         own: the theme is the program's, on such a terminal.
+        shades: areas get darker towards the bottom; of 256 colors, the nearest have other hues.
     """
     if native:
         _Present.styles = ON_DARK if dark else ON_LIGHT
@@ -311,7 +314,8 @@ def use(*, native: bool, dark: bool, exact: bool = False, own: bool = False) -> 
     else:
         _Present.styles = IN_TRUECOLOR if dark or not exact else IN_LIGHT_COLORS
     grounds = ((IN_OWN_COLORS, BACKGROUND), (IN_LIGHT_COLORS, LIGHT_BACKGROUND))
-    _Present.background = next((at for of, at in grounds if of is _Present.styles), None)
+    ground = next((at for of, at in grounds if of is _Present.styles), None)
+    _Present.background = ground if shades else None
     _merged.cache_clear()
 
 

@@ -32,7 +32,9 @@ from tui.kit.lines import Line
 from tui.kit.pane import FittedView, FooterBar, LinesView
 
 SHARE = 0.4
-"""The most of the screen's rows for the histories."""
+"""The most of the screen's rows for the histories, unless the account leaves more of them empty."""
+
+BAR_ROWS = 1
 
 
 class MemoryView(AccountPane):
@@ -97,7 +99,9 @@ class MemoryView(AccountPane):
         self.legend.display = rows > 0
         self.legend.styles.height = max(1, rows)
         self.legend.rebuild()
-        rows = self.history_rows(width, int(height * SHARE))
+        below = len(self.account_lines(max(1, self.body.cells)))
+        spare = height - BAR_ROWS - rows - below
+        rows = self.history_rows(width, max(int(height * SHARE), spare))
         self.history.display = rows > 0
         if rows:
             self.history.styles.height = rows

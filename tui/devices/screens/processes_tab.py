@@ -26,6 +26,7 @@ from tui.devices.state.hosts import HERE
 from tui.devices.state.jobs import find_host_jobs
 from tui.devices.state.machine import MachineState
 from tui.devices.state.watched_processes import Allocator
+from tui.devices.views.history import RecentReadings
 from tui.devices.views.holder_bars import (
     HolderKey,
     choose_colors,
@@ -35,6 +36,7 @@ from tui.devices.views.holder_bars import (
 )
 from tui.devices.views.holders import Holders, add_holders, holders, remainder_lines
 from tui.devices.views.jobs import job_notes
+from tui.devices.views.memory_history import account_history, account_rows
 from tui.devices.views.process_page import process_page
 from tui.devices.views.process_rows import ORDERS, Order, ProcessRow, process_rows
 from tui.devices.views.processes import (
@@ -57,6 +59,8 @@ from tui.monitor.messages import GpuProcess
 
 LEAST_TABLE = 3
 """Least rows of the table."""
+LEAST_HISTORY = 8
+"""Least free rows for the history of the selected process's GPU, with its heading."""
 
 
 class ProcessList(KeyedList):
@@ -161,7 +165,8 @@ class ProcessesPane(AgingPane):
         )
         self._held = divide_memory(machine.shown.devices, machine.shown.worker_pid)
         self.bars = FittedView(self._bar_lines)
-        self.bars.can_focus = False
+        self.history = FittedView(self._history_lines)
+        self.bars.can_focus = self.history.can_focus = False
         self._rest = LinesView(self._remainders)
         self._whole = LinesView(lambda cells: selected_lines(self.table.selected, cells))
         self._rest.can_focus = self._whole.can_focus = False
@@ -172,6 +177,7 @@ class ProcessesPane(AgingPane):
         yield self._title
         yield self.table
         yield self.bars
+        yield self.history
         yield self._rest
         yield self._whole
 
@@ -249,18 +255,40 @@ class ProcessesPane(AgingPane):
         self.call_after_refresh(self._share_rows)
 
     def _share_rows(self) -> None:
-        """Draw the bars of the GPUs in the rows that table and foot leave, if there are enough."""
+        """Draw bars and a history in the rows that table and foot leave, if there are enough."""
         machine = self.machine
         before = self.job_colors
         self._held = () if self.of_host else divide_memory(machine.devices, machine.worker_pid)
         foot = sum(1 + len(view.shown_lines) for view in (self._rest, self._whole))
         free = self.size.height - 2 - len(self.rows) - foot
-        fits = bool(count_bar_rows(self._held, free))
+        of_bars = count_bar_rows(self._held, free)
+        fits = bool(of_bars)
+        bar_rows = 1 + sum(of_bars)
+        of_history = self._count_history_rows(free - bar_rows) if fits else 0
         self.bars.display = fits
+        self.history.display = bool(of_history)
+        self.bars.styles.height = bar_rows if of_history else "1fr"
+        self.history.styles.height = of_history
         if self.job_colors != before:
             self.table.rebuild()
         self.table.styles.height = max(LEAST_TABLE, len(self.rows) + 1) if fits else "1fr"
         self.bars.rebuild()
+        self.history.rebuild()
+
+    def _count_history_rows(self, free: int) -> int:
+        """Return the rows of the history of one GPU; 0 if there are several, or too few rows."""
+        devices = self._find_devices()
+        if free < LEAST_HISTORY or len(devices) != 1 or devices[0].key == CPU:
+            return 0
+        return account_rows(devices[0], self._read_recent(devices[0]), self.size.width, free)
+
+    def _history_lines(self, cells: int, rows: int) -> list[Line]:
+        device = self._find_devices()[0]
+        return account_history(device, self._read_recent(device), cells, rows)
+
+    def _read_recent(self, device: DeviceView) -> RecentReadings:
+        machine = self.machine
+        return RecentReadings(machine.history.points(device.key), machine.sample, self.now)
 
     def set_open(self, is_open: bool) -> None:
         """Record whether the tab is open."""
@@ -370,7 +398,7 @@ class ProcessesPane(AgingPane):
         self._account = self._read_account()
         self._rest.rebuild()
         self._whole.rebuild()
-        self.bars.rebuild()
+        self._share_rows()
 
 
 class ProcessesTab(CommandScreen):

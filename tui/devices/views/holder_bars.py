@@ -199,30 +199,31 @@ def _bar_row(
     last = height > 1 and row == height - 1
     for key, width in bar_cells(slices, gpu.total, cells):
         part = gpu.parts[int(key)]
-        words = part.words[row] if row < len(part.words) and not last else ""
         if part.holder is None:
             fill = glyphs.GLYPHS.slices[part.kind]
             style = STYLES.get(part.kind, TextStyle.REST)
-            blank = last or (part.kind == "free" and row > 0)
+            blank = part.kind == "free" and row > 0
             spans.append(Span((" " if blank else fill) * width, style))
         else:
             color, selected = colors[part.job], row == 0 and part.holder in chosen
             beside = bool(spans)
-            words = _fit_words(words, width - 2, is_first=row == 0)
+            fitting = _fit_words(part.words, width - 2)
+            words = fitting[row] if row < len(fitting) and not last else ""
             spans += _filled(words, width, color, selected=selected, last=last, beside=beside)
     return spans
 
 
-def _fit_words(words: str, cells: int, *, is_first: bool) -> str:
-    """Return the words of a row, or of the first row only the PID, if they fit; else nothing."""
-    first = words.partition(" ")[0]
-    if cell_len(words) <= cells:
-        return words
-    if not is_first:
-        return ""
-    if cell_len(first) + 4 <= cells and first.isdigit():
-        return fit(words, cells)
-    return first if first.isdigit() and cell_len(first) <= cells else ""
+def _fit_words(words: Sequence[str], cells: int) -> list[str]:
+    """Return the lines of words that fit, of the first at least its PID."""
+    first, *others = words
+    pid = first.partition(" ")[0]
+    if cell_len(first) > cells:
+        shortened = cell_len(pid) + 4 <= cells and pid.isdigit()
+        short = pid if pid.isdigit() and cell_len(pid) <= cells else ""
+        first = fit(first, cells) if shortened else short
+    # Of several figures, the first may fit alone.
+    shorter = [line if cell_len(line) <= cells else line.partition("  ")[0] for line in others]
+    return [first, *(line for line in shorter if line and cell_len(line) <= cells)]
 
 
 def _filled(

@@ -33,7 +33,7 @@ from tui.devices.views.large_history import (
 from tui.kit.braille import ACROSS
 from tui.kit.lines import Line, Span, TextStyle, beside
 
-LEAST_AREA, MOST_AREA, MOST_BESIDE = 5, 8, 12
+LEAST_AREA, MOST_AREA, MOST_BESIDE = 5, 12, 24
 """Least and most rows of an area, and the most of two beside each other; with less room than the
 least, each figure has some rows of dots."""
 BESIDE_FROM = 150
