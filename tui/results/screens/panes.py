@@ -34,10 +34,16 @@ LIST, COMPARISON, PAST = "results", "comparison", "past"
 """The ids of the panes."""
 _AROUND_LIST = 4
 """Rows of a comparison beside its list, descriptions and pictures: the heading, and blank ones."""
+LEAST_TABLE = 3
+"""Least rows of the list."""
+_MOST_OF_ONE = 8
+"""Most rows of the selected result in full, unless the list leaves more of them empty."""
 _LEAST_PICTURES = 2
 """Least rows of a comparison's pictures."""
 LEAST_BESIDE = 60
 """Cells that the list must leave for the times of the chosen workload beside it."""
+LEAST_BELOW = 12
+"""Rows that the list must leave for those times below it, where none are beside it."""
 _GAP, _SCROLL_BAR = 2, 1
 """Cells between the list and what is beside it, and of its scroll bar."""
 
@@ -141,6 +147,8 @@ class ResultsPane(Pane):
         self._past: WorkloadHistory | None = None
         """The history of the result under the cursor, once it is read."""
         self.beside = FittedView(self._past_lines, _copy_nothing)
+        self.below = FittedView(self._past_lines, _copy_nothing)
+        self.below.add_class("below")
         self._heading = LineBar(self._heading_line)
         self._message = LinesView(
             lambda cells: paragraph(self._sentence[0], cells, self._sentence[1])
@@ -167,8 +175,14 @@ class ResultsPane(Pane):
                 yield self.table
                 # After the list: the framework focuses the first part, displayed or not.
                 yield self.offers
+                yield self._whole
+                yield self.below
             yield self.beside
-        yield self._whole
+
+    @property
+    def shows_past(self) -> bool:
+        """There is room for the times of the chosen workload."""
+        return self.beside.display or self.below.display
 
     @property
     def keys_go_to(self) -> Widget:
@@ -242,9 +256,28 @@ class ResultsPane(Pane):
             self.offers.display, self.table.display = empty, not empty
             if self.table.has_focus or self.offers.has_focus:
                 self.screen.set_focus(self.keys_go_to)
-        self._share_width()
+        self._share_room()
         for part in (self._message, self.offers, self._heading, self.table, self._whole):
             part.rebuild()
+
+    def _share_room(self) -> None:
+        """Show the times of the chosen workload beside the list or below it, if there is room."""
+        before = self.shows_past
+        self._share_width()
+        self._share_height()
+        if self.shows_past and not before:
+            self.post_message(self.Widened())
+
+    def _share_height(self) -> None:
+        """Let the result in full follow a short list, and below it its times."""
+        cells = max(1, self.table.cells)
+        around = 2 + len(self._message.shown_lines) * self._message.display
+        whole = listing.render_selected(self.table.selected, self.listing, cells)
+        left = self.size.height - around - len(self.rows) - min(len(whole), _MOST_OF_ONE)
+        set_height(self.table, max(LEAST_TABLE, len(self.rows)) if self.rows and left > 0 else None)
+        self.below.display = left >= LEAST_BELOW and not self.beside.display and bool(self.rows)
+        spare = 0 if self.below.display else max(0, left)
+        self._whole.styles.max_height = _MOST_OF_ONE + spare
 
     def _share_width(self) -> None:
         """Show the times of the chosen workload beside the list, if all its columns leave room."""
@@ -252,18 +285,17 @@ class ResultsPane(Pane):
         needed = whole[-1].end + _SCROLL_BAR + _GAP if whole else self.size.width
         wide = self.size.width - needed >= LEAST_BESIDE
         set_width(self.beside, self.size.width - needed if wide else None)
-        if self.beside.display != wide:
-            self.beside.display = wide
-            self.post_message(self.Widened())
+        self.beside.display = wide
 
     def on_resize(self, _event: events.Resize) -> None:
-        """Share the new width."""
-        self._share_width()
+        """Share the new size."""
+        self._share_room()
 
     def show_past(self, history: WorkloadHistory | None) -> None:
         """Show the history of the result under the cursor beside the list; ``None`` for none."""
         self._past = history
-        self.beside.rebuild()
+        for part in (self.beside, self.below):
+            part.rebuild()
 
     def _past_lines(self, cells: int, rows: int) -> list[Line]:
         if self._past is None:

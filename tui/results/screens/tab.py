@@ -152,7 +152,7 @@ class ResultsTab(CommandScreen):
     @on(ResultsPane.Widened)
     def _load_beside(self) -> None:
         """Read the times of the result under the cursor, if there is room for them."""
-        if self.pane.beside.display:
+        if self.pane.shows_past:
             _: Worker[None] = self.run_worker(self._read_beside, group="beside", exclusive=True)
 
     async def _read_beside(self) -> None:

@@ -194,7 +194,7 @@ def format_list_title(
         words.append(f"{text.count(len(marked), 'result')} marked")
     doubtful = sum(bool(row.marks) for row in listing.rows) if listing is not None else 0
     if doubtful:
-        words.append(f"{glyphs.GLYPHS.warning} {doubtful} with warnings")
+        words.append(f"{doubtful} with warnings")
     if not stores:
         words.append("this session stores none (--no-store)")
     return "   ".join(words)
