@@ -271,7 +271,7 @@ def test_before_the_first_time_the_page_keeps_its_place_and_then_shows_the_estim
     queued, done = demo_ran()
     state = make_store("one gpu", queued)
     assert format_number(state.runs, state.runs.catalogue[0]) == PageNumber(
-        "...", "not measured yet", TextStyle.QUIET
+        "––", "not measured yet", TextStyle.QUIET
     )
     state.publish(Progress("demo cpu", "measuring", 0.1, "cpu", blocks=7, estimate_s=0.25))
     assert format_number(state.runs, state.runs.catalogue[0]) == PageNumber(

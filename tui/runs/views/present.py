@@ -52,7 +52,7 @@ DEVICE_CELLS = 8
 LEAST_BAR = 12
 """Least cells of a readable bar."""
 NO_SPEED_UP = "no speed-up: a check failed, or the devices did not do the same work"
-PAUSE = "..."
+PAUSE = "––"
 """The large digits of a page whose first time is not known yet."""
 BESIDE_FROM = 110
 """Least cells of a page with its code beside the prose, and with a margin."""
