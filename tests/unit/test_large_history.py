@@ -11,6 +11,7 @@ from rich.style import Style
 from tests.screens.app_helpers import running
 from tests.screens.helpers import GIB, NOW, gpu, make_store, sample, uuid
 from tui.core.text import glyphs
+from tui.core.text import numbers as text
 from tui.devices.state.history import Point
 from tui.devices.views.history import PlottedFigure, RecentReadings, explain_gap
 from tui.devices.views.large_history import (
@@ -30,6 +31,7 @@ from tui.devices.views.large_history import (
     next_figure,
     plan_pictures,
     stacked_lines,
+    summarize,
 )
 from tui.kit import styles
 from tui.kit.lines import SHADES, Shaded, TextStyle, plain, width
@@ -118,6 +120,16 @@ def test_an_area_is_darker_towards_the_bottom_in_the_own_theme_only() -> None:
             assert len(set(colors())) == 1
     finally:
         styles.use(native=True, dark=True)
+
+
+@pytest.mark.parametrize(("mean", "begins"), [(0.2, "░ highest 98%"), (0.97, "highest 98%")])
+def test_the_shade_of_a_picture_is_explained_where_it_has_one(mean: float, begins: str) -> None:
+    state = make_store("one gpu")
+    points = [Point(NOW - 1, utilization=98.0), Point(NOW, utilization=10.0)]
+    recent = RecentReadings(points, state.machine.sample, NOW)
+    figure = choose_figure(state.machine.selected_device, state.machine.sample, "utilization")
+    drawn = [Readings(mean, 0.98)]
+    assert summarize(recent, figure, drawn, 60.0, text.size_short) == ("10%", begins)
 
 
 def test_the_heading_of_a_history_says_the_present_value_and_the_next_figure() -> None:

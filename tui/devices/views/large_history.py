@@ -47,6 +47,8 @@ SCALE = 9
 """Cells in front of a picture, for the ends of its scale."""
 EVERY = "all"
 """What ``h`` draws after the last figure, where there are many GPUs."""
+SHADED_FROM = 0.1
+"""Distance of mean and highest from which the shade between them is explained."""
 NEXT_KEY = "h"
 """Draws the next figure."""
 GAP = "  "
@@ -388,6 +390,8 @@ def summarize(
 ) -> tuple[str, str]:
     """Return the present value of a figure, and its highest in a picture if that is another.
 
+    Where the picture has shades, they stand before the highest, which they reach.
+
     Both are empty without a reading.
 
     Args:
@@ -405,7 +409,9 @@ def summarize(
     highest = format_value(figure.name, max(known), format_size)
     last = values[-1] if readings and readings[-1] is not None else None
     present = "" if last is None else format_value(figure.name, last, format_size)
-    return present, "" if highest == present else f"highest {highest}"
+    shaded = any(each and each.highest - each.mean >= SHADED_FROM for each in readings)
+    sign = f"{glyphs.GLYPHS.shade} " if shaded else ""
+    return present, "" if highest == present else f"{sign}highest {highest}"
 
 
 def _name(view: DeviceView, recent: RecentReadings, name: str | None) -> str:
