@@ -181,7 +181,7 @@ class _Facts:
             ("memory busy", busy),
         ]
         if detail is not None:
-            facts.append(("ECC", self._detailed("ecc", detail.ecc, _on_off)))
+            facts.append(("ECC mode", self._detailed("ecc", detail.ecc, _on_off)))
         facts.append(("ECC, uncorrected", uncorrected))
         if detail is not None:
             ever = self._detailed("ecc_uncorrected_ever", detail.ecc_uncorrected_ever, text.count)
