@@ -23,7 +23,7 @@ class Borders:
 
     middle: int = 50
     left: int = 22
-    right: int = 77
+    right: int = 71
 
     def __post_init__(self) -> None:
         """Reject columns that are too narrow.
