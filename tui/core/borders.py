@@ -63,7 +63,7 @@ def parse_borders(numbers: str) -> Borders:
     """Return the borders from three numbers.
 
     Args:
-        numbers: as in the settings file, such as ``50 22 77``.
+        numbers: as in the settings file, such as ``50 22 71``.
 
     Raises:
         ValueError: not three whole numbers, or a column would be too narrow.
