@@ -64,7 +64,7 @@ async def test_at_80x24_five_rows_hold_bar_legend_and_figures() -> None:
         assert "Memory   cuda:0 H200   118.5 of 139.8G free" in lines[0]
         assert set(lines[1].strip()) == set("█▓▒░▞·")
         assert lines[2:5] == [
-            "  █ allocated 12.3G  ▓ cached 3.7G  ▒ context 614M  ░ others 4.1G",
+            "  ■ allocated 12.3G  ▓ cached 3.7G  ▒ context 614M  ░ others 4.1G",
             "  ▞ driver 614M  · free 118.5G",
             "  reserved 16.0G (peak 18.2G)  this process 16.6G  device used 20.7G",
         ]
@@ -73,7 +73,7 @@ async def test_at_80x24_five_rows_hold_bar_legend_and_figures() -> None:
 
 async def test_with_room_the_other_processes_are_there_and_nothing_twice() -> None:
     lines = await shown(make_store(), (120, 40), 10)
-    assert lines[1].startswith("█ allocated 12.3 GiB  ▓ cached 3.7 GiB")
+    assert lines[1].startswith("■ allocated 12.3 GiB  ▓ cached 3.7 GiB")
     assert lines[1].endswith("· free 118.5 GiB")
     assert lines[4].startswith("777 ada 4.1 GiB")
     assert not "".join(lines[5:])
@@ -201,7 +201,7 @@ async def test_old_figures_are_marked_in_the_title() -> None:
 async def test_the_cpu_has_the_host_s_memory() -> None:
     state = make_store("two gpus", DeviceSelected(CPU))
     lines = await shown(state, (80, 24), 5)
-    assert lines[1] == "█ runner 900M  ▓ shared 400M  ░ others 10.7G  · available 116.0G"
+    assert lines[1] == "■ runner 900M  ▓ shared 400M  ░ others 10.7G  · available 116.0G"
     assert lines[2].startswith("runner, resident 1.3G  host used 12.0G  heap in use 640M")
     assert "e frees up to 220M" in lines[2]
 

@@ -67,7 +67,7 @@ def test_every_fill_of_the_bar_is_named_in_the_legend() -> None:
     bar = plain(bar_line(gauge, 120))
     named = " ".join(plain(line) for line in legend_lines(gauge, 120))
     assert set(bar) == set("█▓▒░▞·")
-    assert all(f"{glyph} " in named for glyph in set(bar))
+    assert all(f"{glyph} " in named for glyph in set(bar.replace("█", "■")))
 
 
 @given(st.integers(40, 220))
@@ -86,7 +86,7 @@ def test_at_80_cells_the_slices_take_one_line_in_the_short_style_which_the_title
     gauge = account(state.machine, view, NOW)
     short = choose_sizes(79)
     assert [plain(line) for line in legend_lines(gauge, 79, short)] == [
-        "█ allocated 12.3G  ▓ cached 3.7G  ▒ context 614M  ░ others 4.1G  ▞ driver 614M"
+        "■ allocated 12.3G  ▓ cached 3.7G  ▒ context 614M  ░ others 4.1G  ▞ driver 614M"
     ]
     assert memory_title(gauge, view, 76, format_size=short).endswith("118.5 of 139.8G free")
 

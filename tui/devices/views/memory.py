@@ -140,10 +140,19 @@ def _legend_item(part: Slice, size: str, keys: Sequence[str]) -> Line:
     """Return an entry of the legend, with the glyphs of all its slices."""
     quiet = isinstance(part.bytes, Stale)
     return (
-        *(Span(glyphs.GLYPHS.slices[key], STYLES.get(key, TextStyle.REST)) for key in keys),
+        *(Span(_sample(key), STYLES.get(key, TextStyle.REST)) for key in keys),
         Span(f" {part.label} "),
         Span(size, TextStyle.QUIET if quiet else TextStyle.STRONG),
     )
+
+
+def _sample(key: str) -> str:
+    """Return what stands for a slice in the legend.
+
+    A full cell would merge with the bar above it.
+    """
+    drawn = glyphs.GLYPHS.slices[key]
+    return glyphs.GLYPHS.gauge if drawn == glyphs.GLYPHS.vertical[-1] else drawn
 
 
 def other_lines(
