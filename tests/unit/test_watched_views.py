@@ -488,6 +488,13 @@ def test_below_the_list_the_run_under_the_cursor_says_how_it_ended(cells: int) -
     assert plain(few[-1]).strip() == OUTPUT[-1]
 
 
+def test_signs_below_a_traceback_s_code_stay_in_one_row() -> None:
+    output = ("    return engine.run_backward(", "        " + "^" * 90, "RuntimeError")
+    stored = StoredRun(kept_run(), False, (), output)
+    rows = [plain(row) for row in stored_run_summary(stored, None, 60, 20, NOW)]
+    assert sum("^" in row for row in rows) == 1
+
+
 def test_where_no_run_is_kept_the_command_stands_whole() -> None:
     assert EXAMPLE in [plain(row).strip() for row in none_lines(60)]
 

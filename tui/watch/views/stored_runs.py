@@ -43,6 +43,10 @@ _ListedRun = tuple[StoredRun, float, str]
 
 
 def _cell(format_row: Callable[[StoredRun, float], str]) -> Callable[[_ListedRun], Span]:
+    return lambda row: Span(format_row(row[0], row[1]))
+
+
+def _marked_cell(format_row: Callable[[StoredRun, float], str]) -> Callable[[_ListedRun], Span]:
     """Return a cell that highlights unfinished runs and runs with an OOM."""
     return lambda row: Span(format_row(row[0], row[1]), _choose_style(row[0]))
 
@@ -72,6 +76,10 @@ def _steps(stored: StoredRun, _now: float) -> str:
     return text.count(stored.steps)
 
 
+def _ooms(stored: StoredRun, _now: float) -> str:
+    return text.count(stored.ooms)
+
+
 def format_begin(run: StartedRun) -> str:
     """Return the local start time of a run, such as ``11-24 03:17``."""
     return time.strftime("%m-%d %H:%M", time.localtime(run.began))
@@ -79,14 +87,14 @@ def format_begin(run: StartedRun) -> str:
 
 _COLUMNS: tuple[Column[_ListedRun], ...] = (
     Column("began", 11, _cell(lambda stored, _now: format_begin(stored.run)), "left", gap=1),
-    Column("end", 3, _cell(_name_end_of), "left"),
+    Column("end", 3, _marked_cell(_name_end_of), "left"),
     Column("took", 4, _cell(_format_duration_of), "left", drop_order=0, leaves=22),
     Column("steps", 6, _cell(_steps), drop_order=2, leaves=14),
-    Column("OOMs", 6, _cell(lambda stored, _now: text.count(stored.ooms)), drop_order=3, leaves=14),
+    Column("OOMs", 6, _marked_cell(_ooms), drop_order=3, leaves=14),
     Column(
         "snaps", 6, _cell(lambda stored, _now: text.count(stored.snapshots)), drop_order=1, leaves=2
     ),
-    Column("command", 1, lambda row: Span(row[2], _choose_style(row[0])), "left", grows=(REST,)),
+    Column("command", 1, lambda row: Span(row[2]), "left", grows=(REST,)),
 )
 """Columns of the list of runs, from the left."""
 
@@ -120,6 +128,7 @@ def stored_run_lines(runs: Sequence[StoredRun], cells: int, now: float) -> list[
 
 # ---- the run under the cursor ----
 
+_UNDERLINES = " ^~"
 _MOST_ANSWER = 12
 """Most letters of a rehearsal's answer, which a file has: ``does not fit``."""
 MOST_PROCESSES = 8
@@ -185,7 +194,9 @@ def _summary_lines(stored: StoredRun, oom: StoredOom | None, cells: int, now: fl
 
 def _output_lines(output: Sequence[str], cells: int, height: int) -> list[Line]:
     """Return a heading and the end of the output in this many lines; none without room."""
-    drawn = [verbatim(entry, cells) for entry in output]
+    # A traceback underlines code with signs; a second row of them would be below other code.
+    shown = [entry if entry.strip(_UNDERLINES) else entry[: max(1, cells - 2)] for entry in output]
+    drawn = [verbatim(entry, cells) for entry in shown]
     room = height - 1
     if not drawn or room <= 0:
         return []
