@@ -41,7 +41,7 @@ TYPING: Line = (
     Span("escape", TextStyle.KEY),
     Span(" clear it"),
 )
-KEY_CELLS = 12
+KEY_CELLS = 14
 TWO_COLUMNS_FROM, COLUMN_GAP = 150, 4
 """Cells from which the help of other screens has a column of its own, and between the columns."""
 ANYWHERE = Situation()
