@@ -89,9 +89,12 @@ def test_a_run_that_tells_no_bytes_or_is_wrong_is_no_point() -> None:
     whole = result(id=done.result.id, status="failed", rates=done.result.rates)
     state.publish(messages.Finished(whole))
     assert build_roofline(state.runs, "cuda:0").points == ()
-    assert "no run on cuda:0 has reported both" in plain(
-        roofline_lines(state.runs, "cuda:0", None, 90)[1]
-    )
+    rows = [plain(row) for row in roofline_lines(state.runs, "cuda:0", None, 90)]
+    assert "no run on cuda:0 has reported both" in rows[0]
+    # The roof without a point says from where on memory is not the limit.
+    assert any("Roofline of cuda:0" in row for row in rows)
+    assert any("FLOP/B" in row for row in rows)
+    assert sum(any("\u2800" < letter <= "\u28ff" for letter in row) for row in rows) > 3
 
 
 def test_a_measured_ceiling_counts_where_it_was_measured_as_now_and_nowhere_else() -> None:

@@ -148,7 +148,9 @@ def roofline_lines(
     roofline = build_roofline(state, device)
     rows: list[Line] = []
     limits: list[Line] = [(), *_limit_lines(roofline, cells)]
-    if not roofline.points or cells < LEAST_CELLS:
+    # Without a point, the roof alone says where memory stops being the limit.
+    drawable = bool(roofline.points or (roofline.memory and roofline.compute))
+    if not drawable or cells < LEAST_CELLS:
         rows += paragraph(_format_roofline_title(roofline), cells, TextStyle.STRONG)
     if not roofline.points:
         words = (
@@ -156,9 +158,9 @@ def roofline_lines(
             "matmul_shapes do, also swept"
         )
         rows += paragraph(words, cells, TextStyle.QUIET)
-    elif cells >= LEAST_CELLS:
+    if drawable and cells >= LEAST_CELLS:
         drawn = plot_lines(_build_roofline_plot(roofline, selected, height), cells, height)
-        over = len(drawn) + len(limits) - rows_shown if rows_shown else 0
+        over = len(rows) + len(drawn) + len(limits) - rows_shown if rows_shown else 0
         if over > 0 and height > LEAST_HEIGHT:
             height = max(LEAST_HEIGHT, height - over)
             drawn = plot_lines(_build_roofline_plot(roofline, selected, height), cells, height)
@@ -169,14 +171,21 @@ def roofline_lines(
     return rows
 
 
+EMPTY_ROOF = 1000
+"""Times the lowest rate of a roofline without points that the highest roof is."""
+EMPTY_SLOPE = 64
+"""Times its lowest intensity that the ridge is at."""
+
+
 def _build_roofline_plot(roofline: Roofline, selected: str | None, height: int) -> Plot:
     places = [point.flop_per_byte for point in roofline.points]
     values = [point.flop_per_s for point in roofline.points]
     memory = roofline.memory
     ridges = [roof.value / memory.value for roof in roofline.compute] if memory else []
-    across = Scale(below(min(places + ridges) / 4), above(max(places + ridges) * 2), True)
+    before = 4 if places else EMPTY_SLOPE
+    across = Scale(below(min(places + ridges) / before), above(max(places + ridges) * 2), True)
     top = max([roof.value for roof in roofline.compute] + values)
-    low = below(min(values) / 2)
+    low = below(min(values, default=top / EMPTY_ROOF) / 2)
     # The highest roof lies at the bottom of its row, so that points just below it do not.
     upright = Scale(low, top * (top / low) ** (ROOF_ROW / (height - ROOF_ROW)), True)
     names = dict.fromkeys(point.workload for point in roofline.points)
