@@ -227,6 +227,19 @@ def test_more_rows_of_an_outcome_leave_fewer_to_the_plot() -> None:
     assert rows_to_the_ticks() == rows_to_the_ticks("hot") == rows_to_the_ticks("hot", "slow")
 
 
+def test_plots_of_two_units_share_the_rows_where_each_stays_legible() -> None:
+    times, shares = Series("cpu", "s", (1e-3, 2e-3)), Series("overhead", "%", (90.0, 80.0))
+    chart = Chart("both", "", "n", (32.0, 64.0), (times, shares))
+    state = make_store("one gpu", *ran(charts=(chart,)))
+
+    def rows_to_the_last_ticks(height: int) -> int:
+        rows = [plain(row) for row in detail_lines(state.runs, "matmul", 100, height=height)]
+        return max(at for at, row in enumerate(rows) if "└" in row)
+
+    assert rows_to_the_last_ticks(24) < 30
+    assert rows_to_the_last_ticks(12) > 20, "too low for two: each has all rows"
+
+
 def test_many_warnings_are_counted_above_and_in_full_below() -> None:
     many = tuple(f"warning number {number}" for number in range(7))
     state = make_store("one gpu", *ran(warnings=many))

@@ -72,10 +72,10 @@ _ABSENT = {
     "memory.process_peak": "process peak",
 }
 """Names of figures that a run may lack, by the dotted path in ``unavailable``."""
-_AROUND_SWEEP = 3
-"""Rows around a sweep's plot: its heading, the axis and the axis' labels."""
-_LEGIBLE_SWEEP = 6
-"""Least rows of each of a sweep's plots that share the rows."""
+_AROUND_PLOT = 3
+"""Rows around a plot: its heading, the axis and the axis' labels."""
+_LEGIBLE_PLOT = 6
+"""Least rows of each of several plots that share the rows."""
 DRAWN = ("time", "rate")
 """The plotted charts; the table has the speed-up, and both have its crossovers."""
 
@@ -141,7 +141,8 @@ def curve_lines(
     Args:
         chart: a chart over at least one place.
         cells: width of a line; at least :data:`LEAST_CELLS`.
-        height: rows between the edges of a plot.
+        height: rows between the edges of a plot; plots of several units share them, where each
+            stays legible.
         levels: limits to draw, in the unit of the first series.
         events: places to mark on the axis of the first series.
         device: device of the figures, whose color a single curve has.
@@ -149,7 +150,10 @@ def curve_lines(
     rows: list[Line] = []
     title = clean(chart.title or chart.name)
     styles = list_curve_styles([series.name for series in chart.series], device)
-    for unit in dict.fromkeys(series.unit for series in chart.series):
+    units = tuple(dict.fromkeys(series.unit for series in chart.series))
+    shared = (height + _AROUND_PLOT) // max(1, len(units)) - _AROUND_PLOT
+    height = shared if shared >= _LEGIBLE_PLOT else height
+    for unit in units:
         members = [(at, series) for at, series in enumerate(chart.series) if series.unit == unit]
         values = [value for _, series in members for value in _filter_known(series)]
         if not values:
@@ -404,8 +408,8 @@ def plot_rows(sweep_result: SweepResult, cells: int, height: int = HEIGHT) -> li
     """
     charts = [chart for chart in sweep_result.charts if chart.name in DRAWN]
     if count_beside(len(charts), cells) < len(charts):
-        shared = height // len(charts) - _AROUND_SWEEP
-        height = shared if shared >= _LEGIBLE_SWEEP else height
+        shared = height // len(charts) - _AROUND_PLOT
+        height = shared if shared >= _LEGIBLE_PLOT else height
     return draw_beside(
         lambda number, room: _draw_sweep_chart(sweep_result, charts[number], room, height),
         len(charts),
@@ -425,7 +429,7 @@ def _draw_sweep_chart(
         Level(limit.label, limit.value, style=style_of_device(limit.device)) for limit in limits
     )
     # Beside each other, plots end in one row, whatever the rows of their legends.
-    most = height + _AROUND_SWEEP + (1 if events else 0)
+    most = height + _AROUND_PLOT + (1 if events else 0)
     rows = chart_lines(chart, {}, cells, height, levels=levels, events=events)
     while len(rows) > most and height > LEAST_HEIGHT:
         height -= 1
