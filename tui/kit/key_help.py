@@ -116,7 +116,8 @@ def caption_line(registry: CommandRegistry, now: Situation, cells: int) -> Line:
         short += (Span("  "), key)
     keys = full if cell_len(caption) + width(full) < cells else short
     # A blank after the last key keeps it off the screen's edge.
-    return fit_line((Span(left(caption, cells - width(keys) - 1), TextStyle.CURSOR), *keys), cells)
+    words = Span(left(caption, cells - width(keys) - 1), TextStyle.ON_LAYER_REST)
+    return fit_line((words, *keys), cells)
 
 
 def footer_line(commands: Sequence[Command], cells: int) -> Line:
