@@ -166,10 +166,10 @@ async def test_in_a_field_a_colon_is_a_character_and_ctrl_p_opens_the_palette() 
 async def test_the_palette_lists_what_is_valid_and_runs_it() -> None:
     async with running((80, 24)) as on:
         await on.press("colon")
-        await on.until(lambda: bool(on.row("r            Run the workload or group")))
+        await on.until(lambda: bool(on.row("r              Run the workload or group")))
         assert "Cancel the row's runs" not in on.text
         await on.press(*"run all")
-        await on.until(lambda: "R            Run all" in on.text and "Filter:" not in on.text)
+        await on.until(lambda: "R              Run all" in on.text and "Filter:" not in on.text)
         await on.press("enter")
         await on.until(lambda: "Run 3 workloads?" in on.text)
         await on.press("y")
@@ -180,7 +180,7 @@ async def test_the_palette_finds_how_to_open_a_snapshot() -> None:
     async with running((100, 30)) as on:
         await on.press("colon", *"snapshot")
         await on.until(lambda: "Show or open a snap" in on.text and "Run the" not in on.text)
-        assert on.row("o            Open a snapshot file")
+        assert on.row("o              Open a snapshot file")
         await on.press(*" open", "enter")
         await on.until(lambda: "Open a snapshot" in on.text)
 

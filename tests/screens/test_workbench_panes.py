@@ -136,7 +136,7 @@ async def test_at_80x24_without_a_gpu_the_workloads_have_the_spare_rows() -> Non
         panes = on.workbench.panes
         assert panes["devices"].region.height == 4
         assert len(on.workbench.memory.body.shown_lines) == on.workbench.memory.body.size.height
-        assert panes["workloads"].region.height == 12
+        assert panes["workloads"].region.height == 13
         await on.press("v", "enter")
         assert "start it with --gpus all" in on.text
 

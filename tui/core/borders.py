@@ -23,7 +23,7 @@ class Borders:
 
     middle: int = 50
     left: int = 22
-    right: int = 71
+    right: int = 74
 
     def __post_init__(self) -> None:
         """Reject columns that are too narrow.
@@ -63,7 +63,7 @@ def parse_borders(numbers: str) -> Borders:
     """Return the borders from three numbers.
 
     Args:
-        numbers: as in the settings file, such as ``50 22 71``.
+        numbers: as in the settings file, such as ``50 22 74``.
 
     Raises:
         ValueError: not three whole numbers, or a column would be too narrow.

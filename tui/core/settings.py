@@ -151,7 +151,7 @@ KNOWN = (
         "borders",
         str(Borders()),
         variable="GPU_WORKBENCH_BORDERS",
-        about="percent of the width left of the borders of two and of three columns: 50 22 71",
+        about="percent of the width left of the borders of two and of three columns: 50 22 74",
         parse=_borders,
     ),
     SettingSpec(

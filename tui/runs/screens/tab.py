@@ -209,7 +209,10 @@ class WorkbenchScreen(CommandScreen):
         least = self.devices.count_least_rows(notice)
         whole = self.devices.count_rows(arrangement.history_rows(rows), notice)
         memory, lower = not self.memory.has_class("-folded"), self.panes[self.lower].display
-        height = arrangement.devices_height(rows, bare, least, whole, memory=memory, lower=lower)
+        spare = self._count_rows()[1] - 1 if self.backend.has_class("-folded") else 0
+        height = arrangement.devices_height(
+            rows, bare, least, whole, memory=memory, lower=lower, spare=spare
+        )
         set_height(self.devices, height if stack else None)
         if self.top is not None:
             reads = self.has_class("-reads")

@@ -24,6 +24,8 @@ TOP_ROWS = 10
 BARS, MEMORY_ROWS, BACKEND_ROWS, TABLE_ROWS, LOWER_OPEN = 2, 5, 4, 6, 12
 """Rows of the other parts of a stack, with titles: header and footer, the panes, and the least of
 the table."""
+LISTED_ROWS = 2
+"""Rows above its least that the table keeps beside a history on a low screen."""
 TOP_SHARE = 2, 5
 """Share of the screen that devices and memory side by side can have: numerator, denominator."""
 TALL_ROWS = 50
@@ -68,15 +70,16 @@ def notice_rows(rows: int) -> int:
     return NOTICE_ROWS if rows >= ROOMY else 1
 
 
-def rows_for_devices(rows: int, *, memory: bool, lower: bool) -> int:
+def rows_for_devices(rows: int, *, memory: bool, lower: bool, backend: bool = True) -> int:
     """Return how many rows of a stack the devices pane can have.
 
     Args:
         rows: height of the screen.
         memory: the memory pane is open.
         lower: the lower pane is open.
+        backend: the backends pane is open.
     """
-    others = BARS + (MEMORY_ROWS if memory else 1) + BACKEND_ROWS + TABLE_ROWS
+    others = BARS + (MEMORY_ROWS if memory else 1) + (BACKEND_ROWS if backend else 1) + TABLE_ROWS
     return rows - others - (LOWER_OPEN if lower else 0)
 
 
@@ -99,7 +102,14 @@ def most_device_rows(mode: Mode, rows: int) -> int:
 
 
 def devices_height(
-    rows: int, bare: int, least: int, whole: int, *, memory: bool, lower: bool
+    rows: int,
+    bare: int,
+    least: int,
+    whole: int,
+    *,
+    memory: bool,
+    lower: bool,
+    spare: int = 0,
 ) -> int:
     """Return the rows of the devices pane in a stack: as many as it needs and are available.
 
@@ -110,8 +120,14 @@ def devices_height(
         whole: rows that the devices take with their history.
         memory: the memory pane is open.
         lower: the lower pane is open.
+        spare: rows that a folded backends pane leaves; 0 if it is open.
     """
     room = rows_for_devices(rows, memory=memory, lower=lower)
+    if not lower and spare:
+        # The history gets what the folded pane leaves, so that the table keeps its rows.
+        most = rows_for_devices(rows, memory=memory, lower=lower, backend=False) - LISTED_ROWS
+        most = most if rows >= ROOMY else min(most, bare + spare)
+        return max(2, min(bare, room), _fit_history(most, bare, least, whole))
     # On a low screen the table needs the rows of a history.
     return max(2, _fit_history(room, bare, least, whole) if lower else min(bare, room))
 
@@ -200,7 +216,8 @@ def arrange(
         screen, because the table needs its rows.
         compared: the backends pane has comparisons. Without one, or while the lower pane has the
         focus, a grid folds it unless it has the focus itself: its title shows the switches or the
-        newest verdict, and the lower pane gets the whole width.
+        newest verdict, and the lower pane gets the whole width. So does a low stack without one,
+        whose devices then have room for a history.
     """
     mode = choose_mode(cells, rows, focused, lower, zoomed=zoomed)
     if mode == "columns":
@@ -220,6 +237,8 @@ def arrange(
     if not grid and crowded and focused != "memory":
         natural["memory"] = "folded"
     if not grid and crowded and rows < ROOMY and focused != "backend":
+        natural["backend"] = "folded"
+    if not grid and not has_lower and not compared and focused != "backend":
         natural["backend"] = "folded"
     if grid and (focused == lower or not compared) and focused != "backend":
         natural["backend"] = "folded"
