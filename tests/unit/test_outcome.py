@@ -108,9 +108,9 @@ def blocks(*times: float) -> Timing:
 def test_a_drift_shows_in_the_blocks() -> None:
     rows = [plain(row) for row in block_lines(blocks(*([1e-3] * 21), *([2e-3] * 19)), 60)]
     assert rows[0] == "  time of a call in ms over block"
-    assert rows[1].startswith("2┤")
-    assert rows[4].startswith("1┤")
-    drawn = [row[2:].ljust(58) for row in rows[1:5]]
+    assert rows[1].startswith("  2┤")
+    assert rows[5].startswith("  1└")
+    drawn = [row[4:].ljust(56) for row in rows[1:5]]
     assert drawn[3][:24].strip()
     assert not drawn[0][:24].strip()
     assert drawn[0][32:].strip()

@@ -64,38 +64,38 @@ def texts(plot: Plot, cells: int, height: int = 9) -> list[str]:
 
 
 RATES_40 = [
-    "  GFLOP/s over n (log)   ● cpu",
-    "    ○ cuda:0   ◉ overlap",
-    "    │⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒⢀○⣒⡠⠶⠶⠤⠒○",
-    "    │ float32 peak     ⢀⣀○⠤⠒⠒⠉⠉⠁",
-    "1000┤            ⣀⣠◉⣒⣊⡩⠥⠤●⠤⠤⠤⠔⠒⠒●⠒⠒⠒⠒⠒⠒●",
-    "    │    ⢀⣀⣠◉⠴⠖⠚⠉⠉",
-    "   1┤◉⠶⠶⠛⠋⠉⠁",
-    "    └┬─────────────┬────────────┬───────",
+    "  FLOP/s over n (log)   ● cpu   ○ cuda:0",
+    "    ◉ overlap",
+    "    │⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ○⣒⡠⠶⠶⠤⠒○",
+    " 10T┤ float32 peak       ○⡠⠤⠔⠒⠉⠉",
+    "    │             ⢀○⠤⣔⣒⣊⠭●⠤⠤⠤⠤⠤⠤●⠤⠤⠤⠤⠤⠤●",
+    "100G┤      ⢀●⣠⡤⠴⠒⠛⠉●⠉",
+    "    │◉⡤⠤⠖⠚⠛⠉○",
+    "  1G└┬─────────────┬────────────┬───────",
     "     256         1024         4096",
 ]
 MEMORY_60 = [
     "  memory in GiB over time in s   ── allocated",
     "                                           ▾ peak     ▾ OOM",
-    "100┤ limit 80.0 GiB                        │       ⣀⣀⣀⠤⠤⠒⠒⠊⠉",
-    "   │⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⢒⣀⣒⠶⠤⠖⠒⠒⠛⠛ ⠒⠒│⠒⠒ ⠒⠒",
-    "   │                                  ⠒⠊⠉⠁ │          │",
-    " 50┤                  ⢀⣀⡠⠤                 │          │",
-    "   │         ⣀⣀⠤⠤⠔⠒⠒⠉⠉⠁                    │          │",
-    "  0┤⣀⡠⠤⠤⠒⠒⠉⠉⠉                              │          │",
-    "   └┬──────────┬──────────┬──────────┬──────────┬──────────┬",
+    "100┤ limit 80.0 GiB                        │       ⢀⣀⣀⠤⠤⠒⠒⠊⠉",
+    "   │⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒⢀⣒⡲⠤⠶⠖⠒⠚⠛⠁⠒⠒│⠒⠒ ⠒⠒",
+    "   │                                  ⠒⠒⠉⠉⠁│          │",
+    " 50┤                    ⣀⣀                 │          │",
+    "   │          ⢀⣀⣀⠤⠤⠔⠒⠒⠉⠉                   │          │",
+    "   │⣀⣀⣀⣀⠤⠤⠒⠒⠊⠉⠁                            │          │",
+    "  0└┬──────────┬──────────┬──────────┬──────────┬──────────┬",
     "    0         20         40         60         80        100",
 ]
 MEMORY_60_ASCII = [
     "  memory in GiB over time in s   -- allocated",
     "                                           v peak     v OOM",
     "100+ limit 80.0 GiB                        |       .....''''",
-    "   |'' '' '' '' '' '' '' '' '' '' '' '' '|.|-.-'''' ''|'' ''",
-    "   |                                  '''' |          |",
-    " 50+                  ....                 |          |",
-    "   |         ....-'''''                    |          |",
-    "  0+....'''''                              |          |",
-    "   ++----------+----------+----------+----------+----------+",
+    "   |'' '' '' '' '' '' '' '' '' '' '' '' ''.||.--''''''|'' ''",
+    "   |                                  '''''|          |",
+    " 50+                    ..                 |          |",
+    "   |          .....-''''                   |          |",
+    "   |......'''''                            |          |",
+    "  0++----------+----------+----------+----------+----------+",
     "    0         20         40         60         80        100",
 ]
 
@@ -156,9 +156,9 @@ def test_a_limit_stands_at_its_value_and_its_name_hides_no_curve() -> None:
     )
     rows = texts(plot, 60)
     assert "⠉" in next(row for row in rows if row.startswith("10┤"))
-    middle = next(row for row in rows if "●" in row and row.strip()[0] != "G")
+    middle = next(row for row in rows if row.startswith(" 5┤"))
     assert middle.count("●") == 6
-    assert any("peak" in row for row in rows[2:4])
+    assert any("peak" in row for row in rows[1:4])
     assert "half" in " ".join(rows)
 
 
@@ -216,7 +216,9 @@ def test_the_ticks_of_the_side_stand_at_nearly_even_steps(
 ) -> None:
     plot = replace(rates(), upright=Axis("", "", scale_for([low, low * ratio])), levels=())
     rows = [plain(row) for row in plot_lines(plot, 60, height)]
-    ticks = [number for number, row in enumerate(rows) if glyphs.GLYPHS.wall_tick in row]
+    edge = rows[-2].index(glyphs.GLYPHS.corner)
+    frame = glyphs.GLYPHS.wall_tick, glyphs.GLYPHS.corner
+    ticks = [at for at, row in enumerate(rows) if row[edge] in frame and row[:edge].strip()]
     steps = [after - before for before, after in itertools.pairwise(ticks)]
     assert not steps or max(steps) <= 1.5 * min(steps)
 
@@ -224,7 +226,7 @@ def test_the_ticks_of_the_side_stand_at_nearly_even_steps(
 @pytest.mark.parametrize(
     ("high", "height", "ticks"),
     [
-        (4.0, 24, ["4", "3", "2", "1", "0"]),
+        (4.0, 25, ["4", "3", "2", "1", "0"]),
         (100.0, 13, ["100", "50", "0"]),
         (5.0, 19, ["4", "2", "0"]),
     ],
@@ -235,9 +237,10 @@ def test_the_side_has_room_at_its_top_for_ticks_at_equal_steps(
     upright = Axis("", "", Scale(0.0, high))
     flat = curve(0, (high,) * 6)
     rows = texts(Plot(rates().across, upright, (flat,)), 60, height)
-    edge = glyphs.GLYPHS.wall_tick
-    at = [number for number, row in enumerate(rows) if edge in row]
-    assert [rows[number].partition(edge)[0].strip() for number in at] == ticks
+    lead = rows[-2].index(glyphs.GLYPHS.corner)
+    at = [number for number, row in enumerate(rows[1:-1], 1) if row[:lead].strip()]
+    assert [rows[number][:lead].strip() for number in at] == ticks
+    assert at[-1] == len(rows) - 2
     assert len({after - before for before, after in itertools.pairwise(at)}) == 1
     # The curve stands at its tick.
     assert "●" in rows[at[0]] or ticks[0] != f"{high:.0f}"
@@ -372,11 +375,11 @@ TWO_AREAS = [
     "  memory in B over step   ░░ cached   ██ held",
     "     ▾",
     "4┤   │",
-    " │▆▆▆│▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▄▅▆▅▄▄▄▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆",
-    "2┤░░░│░░░░░░░░░░░░▁▂▃▄▅▆▇███████████████████▇▆▆▆▅▄▄▄▃▂▂▂▁░░░",
-    " │░░░│░░░░▁▂▃▄▅▆▇███████████████████████████████████████████",
-    "0┤▁▂▃│▅▆▇███████████████████████████████████████████████████",
-    " └┬─────────────┬──────────────┬─────────────┬─────────────┬",
+    " │▆▆▆│▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▄▅▆▅▅▄▄▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆",
+    "2┤░░░│░░░░░░░░░░░░▁▂▃▄▅▆▇███████████████████▇▇▆▆▅▅▄▃▃▂▂▁▁░░░",
+    " │░░░│░░░░▁▂▃▄▅▆▇██████████████████████████████████████████▇",
+    " │▁▂▃│▅▆▇███████████████████████████████████████████████████",
+    "0└┬─────────────┬──────────────┬─────────────┬─────────────┬",
     "  0            0.5             1            1.5            2",
 ]
 
@@ -399,6 +402,18 @@ def test_each_column_of_an_area_is_whole_up_to_its_edge(values: list[float], hei
         filled = "".join(column).strip()
         assert set(filled[1:]) <= {blocks[-1]}
         assert set(filled[:1]) <= set(blocks)
+
+
+@pytest.mark.parametrize("height", [4, 6, 9, 13, 24])
+def test_an_area_fills_the_row_of_the_tick_that_it_reaches_and_none_above(height: int) -> None:
+    across, upright = Axis("", "", Scale(0, 1)), Axis("", "", Scale(0.0, 4.0))
+    area = Curve("", ((0, 2.0), (1, 2.0)), style=TextStyle.ALLOCATED, filled=True)
+    rows = texts(Plot(across, upright, (area,)), 40, height)
+    at = next(number for number, row in enumerate(rows) if row.startswith("2┤"))
+    full = glyphs.GLYPHS.vertical[-1]
+    drawn = [number for number, row in enumerate(rows) if full in row]
+    assert drawn == list(range(at, len(rows) - 2))
+    assert rows[-2].startswith("0└")
 
 
 def test_a_faint_area_fills_the_cells_around_the_edge_of_the_one_in_front() -> None:

@@ -181,12 +181,12 @@ def _draw(plot: Plot, cells: int, height: int) -> tuple[list[Line], int]:
     more = len(rows) - len(_heading(plot, (wall, floor), key_lines, cells, shared=False))
     if plot.events:
         rows += _event_lines(plot, canvas, gutter, cells)
-    texts = {canvas.row(value): text for value, text in wall.ticks}
+    texts = {canvas.tick_row(value): text for value, text in wall.ticks}
     for number in range(height):
         edge = glyphs.GLYPHS.wall_tick if number in texts else glyphs.GLYPHS.wall
         lead = Span(right(texts.get(number, ""), gutter) + edge, TextStyle.QUIET)
         rows.append((lead, *canvas.line(number)))
-    return rows + _floor_lines(canvas, floor, gutter), more
+    return rows + _floor_lines(canvas, floor, gutter, texts.get(height, "")), more
 
 
 def _floor_labels(across: Axis, room: int) -> Labels:
@@ -235,7 +235,8 @@ class _Canvas:
     def dot(self, place: float, value: float) -> Dot:
         """Return the dot of a point; points outside the range are clipped to its edge."""
         x = self.plot.across.scale.share(place) * (self.room * ACROSS - 1)
-        return round(x), dot_row(self.plot.upright.scale, value, self.height)
+        y = dot_row(self.plot.upright.scale, value, self.height)
+        return round(x), min(y, self.height * DOWN - 1)
 
     def column(self, place: float) -> int:
         return self.dot(place, self.plot.upright.scale.low)[0] // ACROSS
@@ -243,17 +244,18 @@ class _Canvas:
     def row(self, value: float) -> int:
         return self.dot(self.plot.across.scale.low, value)[1] // DOWN
 
+    def tick_row(self, value: float) -> int:
+        """Return the row of a tick: the one that the area of its value fills, or the lower edge."""
+        return dot_row(self.plot.upright.scale, value, self.height) // DOWN
+
     def _draw(self, dots: Iterator[Dot], style: TextStyle) -> None:
         for cell, drawn in braille.bits(dots, self.room, self.height).items():
             self.bits[cell] = self.bits.get(cell, 0) | drawn
             self.styles[cell] = style
 
     def _fill(self, curve: Curve) -> _Area:
-        """Return the area below a curve, as high in each column as its highest value there.
-
-        Its edge is in the middle of the dots that a line would have, as the ticks at the side are.
-        """
-        per_dot = len(glyphs.GLYPHS.vertical) / DOWN
+        """Return the area below a curve, as high in each column as its highest value there."""
+        steps = self.height * len(glyphs.GLYPHS.vertical)
         tops: dict[int, int] = {}
         before: tuple[int, float] | None = None
         for place, value in curve.points:
@@ -267,9 +269,8 @@ class _Canvas:
             for dot in range(start, x + 1):
                 part = (dot - start) / (x - start) if x > start else 1.0
                 at = first + (share - first) * part
-                top = round((at * (self.height * DOWN - 1) + 0.5) * per_dot)
                 column = dot // ACROSS
-                tops[column] = max(top, tops.get(column, 1))
+                tops[column] = max(round(at * steps), tops.get(column, 1))
         return _Area(curve, tops)
 
     def _solid(self, column: int, row: int) -> list[tuple[Curve, int]]:
@@ -534,8 +535,15 @@ def _name_beside(event: Event, across: Axis) -> Line:
     return line(Span(f"{glyphs.GLYPHS.unfolded} {clean(event.name)} at {where}", event.style))
 
 
-def _floor_lines(canvas: _Canvas, floor: Labels, gutter: int) -> list[Line]:
-    """Return the lower edge with its ticks, and below it as many of their numbers as fit."""
+def _floor_lines(canvas: _Canvas, floor: Labels, gutter: int, low: str) -> list[Line]:
+    """Return the lower edge with its ticks, and below it as many of their numbers as fit.
+
+    Args:
+        canvas: the cells above.
+        floor: the ticks.
+        gutter: width left of the edge.
+        low: number at the side of the edge itself; empty for none.
+    """
     edge = [glyphs.GLYPHS.rule] * canvas.room
     names = [" "] * canvas.room
     end = -1
@@ -546,8 +554,8 @@ def _floor_lines(canvas: _Canvas, floor: Labels, gutter: int) -> list[Line]:
         if start > end and start + len(text) <= canvas.room:
             names[start : start + len(text)] = text
             end = start + len(text)
-    pad = " " * gutter
+    lead = right(low, gutter) + glyphs.GLYPHS.corner
     return [
-        line(Span(f"{pad}{glyphs.GLYPHS.corner}{''.join(edge)}", TextStyle.QUIET)),
-        line(Span(f"{pad} {''.join(names)}".rstrip(), TextStyle.QUIET)),
+        line(Span(f"{lead}{''.join(edge)}", TextStyle.QUIET)),
+        line(Span(f"{' ' * gutter} {''.join(names)}".rstrip(), TextStyle.QUIET)),
     ]

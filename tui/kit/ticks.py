@@ -27,7 +27,7 @@ def place_ticks(
 
     The ticks stand at whole rows, equally far apart: else equal steps take one row and two rows,
     which looks like a kink in the curves. If that needs too much room, they stand at nearly even
-    steps of rows.
+    steps of rows. The low end of the scale stands on the lower edge.
 
     Args:
         scale: the range of the side.
@@ -66,7 +66,7 @@ def _stretch(scale: Scale, wall: Labels, height: int) -> float | None:
     steps = [higher - lower for lower, higher in pairwise(shares)]
     if max(steps) - min(steps) > _SAME:
         return None
-    rows = steps[0] * (height * DOWN - 1) / DOWN
+    rows = steps[0] * height
     stretch = rows / max(1, math.floor(rows + _SAME))
     return stretch if 1 - _SAME <= stretch <= _MOST_STRETCH else None
 
@@ -80,5 +80,8 @@ def _drop_high_ticks(wall: Labels, last: float | None) -> Labels:
 
 
 def dot_row(scale: Scale, value: float, height: int) -> int:
-    """Return the row of dots of a value, from the top."""
-    return round((1 - scale.share(value)) * (height * DOWN - 1))
+    """Return the row of dots whose upper edge is at a value, from the top.
+
+    The low end of the scale is the lower edge itself, one row of dots below the lowest one.
+    """
+    return height * DOWN - round(scale.share(value) * height * DOWN)
