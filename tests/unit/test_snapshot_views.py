@@ -22,7 +22,7 @@ from tui.kit.lines import FULL_LAYERS, LAYERS, ON_LAYERS, Line, TextStyle, TwoCo
 from tui.kit.styles import strip_of
 from tui.snapshots.cli.snapshot import event_range
 from tui.snapshots.explain.frames import Frame
-from tui.snapshots.model.pictures import REST, Bucket, Layer, Timeline
+from tui.snapshots.model.pictures import REST, Band, Bucket, Layer, Timeline
 from tui.snapshots.model.results import SiteListing, SiteRow
 from tui.snapshots.session.snapshot_reader import SnapshotStore, describe_death
 from tui.snapshots.views.layers import (
@@ -152,15 +152,71 @@ def test_two_layers_in_a_cell_have_two_colors() -> None:
     assert segment.style.color != segment.style.bgcolor
 
 
+def _part_cells(rows: list[Line], column: int) -> list[tuple[str, TextStyle, TextStyle | None]]:
+    """Return the cells of a column that are filled in part or by two layers."""
+    found = []
+    for row in rows:
+        left = column
+        for span in row:
+            if left < len(span.text):
+                behind = span.behind if isinstance(span, TwoColored) else None
+                if behind or span.text[left] in glyphs.GLYPHS.vertical[:-1]:
+                    found.append((span.text[left], span.style, behind))
+                break
+            left -= len(span.text)
+    return found
+
+
+@given(st.integers(1, 64), st.integers(0, 64))
+def test_a_column_is_as_high_under_the_cursor_as_without_it(live: int, bottom: int) -> None:
+    lower = GIB * min(live, bottom) // 64
+    layers = (
+        Layer("a.py:1 f", "a.py:1 f", (lower,) * 9, ()),
+        Layer("b.py:2 g", "b.py:2 g", (GIB * live // 64 - lower,) * 9, (), rank=1),
+    )
+    shown = replace(timeline([(GIB * live // 64, GIB)] * 9, GIB), layers=layers)
+    for chosen in (None, "a.py:1 f"):
+        with_cursor = chart_lines(shown, 13, 4, chosen)[1:11]
+        assert _part_cells(with_cursor, GUTTER + 4) == _part_cells(with_cursor, GUTTER + 5)
+
+
 def test_round_sizes_and_times_stand_on_the_axes() -> None:
     shown = timeline([(GIB * at // 100, GIB) for at in range(100)], GIB)
     rows = [plain(row) for row in chart_lines(shown, 20, 50)]
-    sizes = [row[: GUTTER - 1].strip() for row in rows[1:18] if row[GUTTER - 1] == "┤"]
+    sizes = [row[: GUTTER - 1].strip() for row in rows[1:19] if row[: GUTTER - 1].strip()]
     assert sizes == ["1 GiB", "0.5 GiB", "0"]
-    assert rows[-1].split() == ["time", "0", "ms", "20", "ms", "40", "ms", "60", "ms", "80", "ms"]
+    assert rows[-2].startswith("       0└")
+    ticks = ["0", "ms", "20", "ms", "40", "ms", "60", "ms", "80", "ms"]
+    assert rows[-1].split() == ["by", "event", *ticks]
     assert rows[-2][GUTTER + 50] == "^"
     untimed = replace(shown, begin_us=None)
     assert plain(chart_lines(untimed, 20, 50)[-1]).split() == ["event", "0", "20", "40", "60", "80"]
+
+
+@pytest.mark.parametrize("eighths", [4, 6, 8])
+def test_the_row_of_a_tick_is_the_one_that_its_size_fills(eighths: int) -> None:
+    shown = timeline([(GIB * eighths // 8, GIB)] * 9, GIB)
+    rows = [plain(row) for row in chart_lines(shown, 19, None, letters=True)][1:17]
+    highest = next(number for number, row in enumerate(rows) if row[GUTTER + 4] == "·")
+    names = {row[: GUTTER - 1].strip(): number for number, row in enumerate(rows)}
+    assert highest == 16 - 2 * eighths
+    assert names["1 GiB"] == 0
+    assert names["0.5 GiB"] == 8
+
+
+def test_annotations_without_room_for_a_name_are_named_in_the_legend() -> None:
+    bands = (
+        Band("Optimizer.step#SGD.step", 3, 3, 0),
+        Band("Optimizer.step#SGD.step", 9, 9, 0),
+        Band("evaluation", 20, 39, 0),
+        Band("inner", 21, 21, 1),
+    )
+    shown = replace(timeline([(GIB, GIB)] * 40, GIB), bands=bands)
+    row = plain(chart_lines(shown, 12, None)[-1])
+    assert row[GUTTER:] == "   |     |          |evaluation"
+    legend = "\n".join(plain(row) for row in legend_lines(shown, 80, letters=False))
+    assert legend.endswith(" |  Optimizer.step")
+    assert "|" not in plain(legend_lines(replace(shown, bands=()), 80, letters=False)[-1])
 
 
 def test_what_is_clicked_is_the_layer_that_is_drawn_there() -> None:

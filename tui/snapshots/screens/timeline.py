@@ -101,12 +101,13 @@ class TimelinePane(SnapshotPane):
 
     HELP = (
         "Live memory over the events of the trace, in layers: the largest sites, each with a "
-        "letter and a color; the line above them is reserved memory. A column shows its highest"
-        " moment. P marks the peak, X an OOM, ^ the cursor. left and right move by a column, "
-        "comma and full stop by an event, page up and down by ten columns; up and down choose a"
-        " layer. Below: the cursor's event or the layer, with its stack. A category comes from "
-        "the file, from the stack (a .to, a forward or backward pass, an optimizer's step) or "
-        "from an annotation; otherwise it is unknown."
+        "letter and a color; the line above them is reserved memory. A column shows its highest "
+        "moment; the lower edge counts events, so that equal times differ in width. P marks the "
+        "peak, X an OOM, ^ the cursor. left and right move by a column, comma and full stop by an "
+        "event, page up and down by ten columns; up and down choose a layer. Below: the cursor's "
+        "event or the layer, with its stack. A category comes from the file, from the stack (a "
+        ".to, a forward or backward pass, an optimizer's step) or from an annotation; otherwise it "
+        "is unknown."
     )
 
     def __init__(self, session: SnapshotSession, *, id: str) -> None:  # noqa: A002 (Textual's name)

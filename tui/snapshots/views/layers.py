@@ -14,6 +14,7 @@ from operator import itemgetter
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
+from tui.kit.braille import DOWN
 from tui.kit.lines import (
     FULL_LAYERS,
     Line,
@@ -27,12 +28,15 @@ from tui.kit.lines import (
     right,
 )
 from tui.kit.scale import Scale, labels
+from tui.kit.ticks import dot_row
 from tui.snapshots.model.pictures import NO_CATEGORY, REST, Bucket, Layer, Timeline
 from tui.snapshots.views.shared_lines import find_column
 from tui.snapshots.views.site_bars import layer_area, layer_letter, on_layer
 
 GUTTER = 9
 """Width left of the columns: a size such as ``1.25 GiB`` and the wall."""
+BY_EVENT = "by event"
+"""Name of the lower edge with times; it fits into the gutter."""
 _FRAME_ROWS = 4
 """Chart rows besides the columns: the marks, the floor, its labels, and the annotations."""
 _TICK_ROWS, _TICK_CELLS = 3, 12
@@ -41,6 +45,10 @@ _LETTER_CELLS = 5
 _WIDE = 100
 """Legend width in cells from which the legend explains the purpose of each layer."""
 _MOST_LABEL = 48
+_NAMED_CELLS = 3
+"""Cells of an annotation from which its name is in it."""
+_MOST_STROKES = 2
+"""Names of narrower annotations in the legend."""
 Cell = tuple[str, TextStyle, TextStyle | None]
 """A glyph, its style, and the style behind it where two layers share the cell."""
 
@@ -91,12 +99,11 @@ def chart_lines(
     grid = _grid(timeline, rows, letters=letters)
     if not letters:
         _write_letters(timeline, grid)
-    _draw_uprights(timeline, grid, at, chosen)
-    wall = labels(Scale(0, max(1, timeline.scale)), "byte", max(2, rows // _TICK_ROWS))
+    _draw_uprights(timeline, grid, at, chosen, is_lettered=letters or glyphs.GLYPHS.ascii)
+    scale = Scale(0, max(1, timeline.scale))
+    wall = labels(scale, "byte", max(2, rows // _TICK_ROWS))
     ticks = {
-        rows - 1 - min(rows - 1, int(value / max(1, timeline.scale) * rows)): (
-            f"{words} {wall.unit}" if value else words
-        )
+        dot_row(scale, value, rows) // DOWN: f"{words} {wall.unit}" if value else words
         for value, words in reversed(wall.ticks)
     }
     lines = [_marks_line(timeline)]
@@ -106,7 +113,7 @@ def chart_lines(
         lead = Span(right(words, GUTTER - 1) + edge, TextStyle.QUIET)
         drawn = [_cell_drawn(timeline, cell, letters=letters) for cell in cells]
         lines.append((lead, *_spans(drawn)))
-    return [*lines, *_floor_lines(timeline, at), *_annotation_lines(timeline)]
+    return [*lines, *_floor_lines(timeline, at, ticks[rows]), *_annotation_lines(timeline)]
 
 
 _Filled = tuple[int, str]
@@ -269,9 +276,22 @@ def _rows_around(grid: list[list[_Filled]], row: int, column: int) -> int:
 
 
 def _draw_uprights(
-    timeline: Timeline, grid: list[list[_Filled]], at: int | None, chosen: str | None
+    timeline: Timeline,
+    grid: list[list[_Filled]],
+    at: int | None,
+    chosen: str | None,
+    *,
+    is_lettered: bool,
 ) -> None:
-    """Draw the lines of the peak, each OOM and the cursor; only the cursor's crosses the areas."""
+    """Draw the lines of the peak, each OOM and the cursor; only the cursor's crosses the areas.
+
+    Args:
+        timeline: the layers.
+        grid: the cells.
+        at: the cursor's column.
+        chosen: the key of the layer under the cursor.
+        is_lettered: letters fill the layers, so that no cell shows a part of its height.
+    """
     lines = [(find_column(timeline, timeline.peak_event), _PEAK)] if _peak_in(timeline) else []
     lines += [(place, _OOM) for place, bucket in enumerate(timeline.buckets) if bucket.ooms]
     for column, kind in lines:
@@ -281,9 +301,11 @@ def _draw_uprights(
     if at is None:
         return
     for cells in grid:
-        number = cells[at][0]
+        number, glyph = cells[at]
         if number < 0:
             cells[at] = (_CURSOR, glyphs.GLYPHS.wall)
+        elif glyph != _FULL and not is_lettered:
+            continue  # a cell of an edge has no room for a line without a change of its height
         elif timeline.layers[number].key == chosen:
             cells[at] = (number, get_letter(timeline, number))
         else:
@@ -342,8 +364,14 @@ def _marks_line(timeline: Timeline) -> Line:
     return (Span(" " * GUTTER), *_spans(cells))
 
 
-def _floor_lines(timeline: Timeline, at: int | None) -> list[Line]:
-    """Draw the lower edge with its ticks and the cursor, above times or event numbers."""
+def _floor_lines(timeline: Timeline, at: int | None, low: str) -> list[Line]:
+    """Draw the lower edge with its ticks and the cursor, above times or event numbers.
+
+    Args:
+        timeline: the layers.
+        at: the cursor's column.
+        low: the size at the edge.
+    """
     width = len(timeline.buckets)
     edge = [glyphs.GLYPHS.rule] * width
     names = [" "] * width
@@ -356,9 +384,11 @@ def _floor_lines(timeline: Timeline, at: int | None) -> list[Line]:
             edge[column] = glyphs.GLYPHS.tick
     if at is not None:
         edge[at] = "^"
-    lead = fit("time" if _has_times(timeline) else "event", GUTTER - 1)
+    # Columns are events where the numbers are times, too, which explains their uneven steps.
+    lead = BY_EVENT if _has_times(timeline) else "event"
+    wall = f"{right(low, GUTTER - 1)}{glyphs.GLYPHS.corner}"
     return [
-        line(Span(f"{' ' * (GUTTER - 1)}{glyphs.GLYPHS.corner}{''.join(edge)}", TextStyle.QUIET)),
+        line(Span(f"{wall}{''.join(edge)}", TextStyle.QUIET)),
         line(Span(f"{right(lead, GUTTER - 1)} {''.join(names)}".rstrip(), TextStyle.QUIET)),
     ]
 
@@ -400,23 +430,38 @@ def _outermost(timeline: Timeline) -> bool:
     return any(not band.depth for band in timeline.bands)
 
 
+def _placed_bands(timeline: Timeline) -> list[tuple[str, int, int]]:
+    """Return the name, the first cell and the number of cells of each outermost annotation."""
+    placed = []
+    for band in timeline.bands:
+        first, last = find_column(timeline, band.first), find_column(timeline, band.last)
+        if not band.depth and first is not None and last is not None:
+            placed.append((band.name, first, last - first + 1))
+    return placed
+
+
 def _annotation_lines(timeline: Timeline) -> list[Line]:
     """Draw the outermost annotations from their starts, a narrow one as a stroke."""
     if not _outermost(timeline):
         return []
     cells = [" "] * len(timeline.buckets)
-    for band in timeline.bands:
-        if band.depth:
-            continue
-        first, last = find_column(timeline, band.first), find_column(timeline, band.last)
-        if first is None or last is None:
-            continue
-        room = last - first + 1
-        name = fit(band.name, room - 1) if room > 2 else ""
-        label = f"|{name}" if cell_len(name) == len(name) else "|"
+    for name, first, room in _placed_bands(timeline):
+        words = fit(name, room - 1) if room >= _NAMED_CELLS else ""
+        label = f"|{words}" if cell_len(words) == len(words) else "|"
         cells[first : first + len(label)] = list(label)
     words = "".join(cells[: len(timeline.buckets)])
     return [line(" " * GUTTER, Span(words.rstrip(), TextStyle.QUIET))]
+
+
+def _stroke_parts(timeline: Timeline) -> list[Line]:
+    """Name the annotations that are mere strokes, for the legend."""
+    narrow = (name for name, _, room in _placed_bands(timeline) if room < _NAMED_CELLS)
+    names = list(dict.fromkeys(name.partition("#")[0] for name in narrow))
+    if not names:
+        return []
+    shown = ", ".join(fit(name, _MOST_LABEL) for name in names[:_MOST_STROKES])
+    more = f" and {text.count(len(names) - _MOST_STROKES)} more" if names[_MOST_STROKES:] else ""
+    return [line(Span(f" |  {shown}{more}", TextStyle.QUIET))]
 
 
 def legend_lines(
@@ -452,6 +497,7 @@ def legend_lines(
         )
     rule = glyphs.GLYPHS.rule
     parts.append(line(Span(f" {rule} ", TextStyle.QUIET), Span(" reserved", TextStyle.QUIET)))
+    parts += _stroke_parts(timeline)
     return flow(parts, cells, gap="  ")
 
 
