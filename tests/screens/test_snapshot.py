@@ -142,7 +142,9 @@ async def test_without_a_verdict_i_says_why_and_the_figures_of_the_device_stay(
         assert "live at peak" in on.text
 
 
-@pytest.mark.parametrize(("size", "drawn"), [((120, 40), True), ((80, 24), False)])
+@pytest.mark.parametrize(
+    ("size", "drawn"), [((120, 40), True), ((80, 24), False), ((200, 55), True)]
+)
 async def test_empty_rows_below_the_verdict_show_the_memory_until_then(
     size: tuple[int, int], drawn: bool
 ) -> None:
@@ -155,7 +157,12 @@ async def test_empty_rows_below_the_verdict_show_the_memory_until_then(
             assert verdict.picture.size.height + len(verdict.body.shown_lines) <= size[1]
             (peak,) = (row for row in on.rows if "OOM, peak" in row)
             assert peak.rstrip(" │").endswith("X")
-            assert "demo_workloads.py" in on.rows[-3]  # the legend
+            legend = on.row(" A  demo_workloads.py")
+            assert legend.startswith("│   A "), "below the text"
+            at = on.rows.index(legend)
+            names = " ".join(on.rows[at:])
+            assert all(f" {letter}  demo_workloads.py:" in names for letter in "ABCDEF")
+            assert "other sites" in names
 
 
 async def test_i_gives_the_reasons_for_the_verdict(tmp_path: Path) -> None:

@@ -51,10 +51,10 @@ from tui.snapshots.views.shared_lines import (
 
 LEAST_PICTURE_ROWS, MOST_PICTURE_ROWS = 8, 40
 """Rows of the timeline below the verdict with its legend; with fewer empty rows, there is none."""
-LEAST_SHARE = 0.05
-"""Share of the peak below which a layer is not in the picture's legend."""
-LEGEND_SHARE = 4
-"""Divisor that limits the legend: at most one row in this many of the picture."""
+LEAST_CHART_ROWS = 6
+"""Rows of that timeline without its legend, which has a name for each layer that is drawn."""
+INDENT = "  "
+"""The text above the legend begins as far from the frame."""
 STILL_JUDGING = "the verdict is not ready yet: press i again when it is shown"
 NO_STACK = "no stack is shown here"
 NO_OOM = "nothing to explain: no allocation failed"
@@ -249,7 +249,10 @@ class VerdictPane(SnapshotPane):
         """Give the picture the rows that the text leaves empty, or hide it if they are few."""
         timeline = self.value(self._timeline_need())
         rows = min(self.size.height - len(self.body.shown_lines), MOST_PICTURE_ROWS)
-        shown = timeline is not None and bool(timeline.buckets) and rows >= LEAST_PICTURE_ROWS
+        shown = False
+        if timeline is not None and timeline.buckets and rows >= LEAST_PICTURE_ROWS:
+            legend = self._legend(timeline, self.size.width, rows)
+            shown = rows - len(legend) >= LEAST_CHART_ROWS
         self.picture.display = shown
         if shown:
             self.picture.styles.height = rows
@@ -259,12 +262,21 @@ class VerdictPane(SnapshotPane):
         timeline = self.value(self._timeline_need())
         if timeline is None:
             return []
+        legend = self._legend(timeline, cells, rows)
         letters = self.app.no_color
-        least = max(1, int(LEAST_SHARE * timeline.peak))
-        legend = layers.legend_lines(timeline, cells, letters=letters, least=least)
-        legend = legend[: rows // LEGEND_SHARE]
         chart = layers.chart_lines(timeline, rows - len(legend), self.oom, letters=letters)
         return [*chart, *legend]
+
+    def _legend(self, timeline: Timeline, cells: int, rows: int) -> list[Line]:
+        """Draw the legend of a picture with a number of rows."""
+        legend = layers.legend_lines(
+            timeline,
+            max(1, cells - 2 * len(INDENT)),
+            letters=self.app.no_color,
+            least=layers.least_drawn(timeline, rows),
+            purposes=False,
+        )
+        return [line(INDENT, *row) for row in legend]
 
     def _lines_of(self, cells: int) -> list[Line]:
         summary, loaded = self.session.summary, self.session.main.store.loaded

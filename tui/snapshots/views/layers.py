@@ -464,8 +464,19 @@ def _stroke_parts(timeline: Timeline) -> list[Line]:
     return [line(Span(f" |  {shown}{more}", TextStyle.QUIET))]
 
 
+def least_drawn(timeline: Timeline, rows: int) -> int:
+    """Return the bytes from which a layer can be seen in a picture with a number of rows."""
+    return max(1, timeline.scale // (2 * max(1, rows) * len(glyphs.GLYPHS.vertical)))
+
+
 def legend_lines(
-    timeline: Timeline, cells: int, chosen: str | None = None, *, letters: bool, least: int = 1
+    timeline: Timeline,
+    cells: int,
+    chosen: str | None = None,
+    *,
+    letters: bool,
+    least: int = 1,
+    purposes: bool = True,
 ) -> list[Line]:
     """Draw each layer, the largest first, with its maximum in view and its purpose.
 
@@ -475,6 +486,7 @@ def legend_lines(
         chosen: the key of the layer under the cursor.
         letters: layers are filled with their letters: for displays without colors.
         least: bytes below which a layer is left out.
+        purposes: say the purpose of each layer where there is room.
     """
     narrow = cells < _WIDE
     room = max(12, cells // 2 - 16 if narrow else _MOST_LABEL)
@@ -487,7 +499,7 @@ def legend_lines(
             continue
         style = TextStyle.STRONG if letters else _on_area(timeline, number)
         name = TextStyle.CURSOR if layer.key == chosen else TextStyle.PLAIN
-        purpose = "" if narrow else _name_purpose(timeline, layer)
+        purpose = _name_purpose(timeline, layer) if purposes and not narrow else ""
         parts.append(
             line(
                 Span(f" {get_letter(timeline, number)} ", style),
