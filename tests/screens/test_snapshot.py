@@ -294,7 +294,7 @@ async def test_the_flame_view_is_walked_into_and_back() -> None:
         await open_file(on, TRAINING)
         await press(on, "f")
         assert "level 0 of" in on.text
-        row = next(row for row in on.rows if "live memory" in row)
+        row = [row for row in on.rows if "live memory" in row][-1]  # below the picture
         whole = row.partition("live memory")[2].split()[:2]
         await press(on, "down")
         assert "level 1 of" in on.text
@@ -304,7 +304,7 @@ async def test_the_flame_view_is_walked_into_and_back() -> None:
         assert "level 0 of" in on.text
         await press(on, "b")
         assert "all frames" in on.text
-        begins = next(y for y, row in enumerate(on.rows) if " live memory" in row)
+        begins = next(y for y, row in enumerate(on.rows) if "live memory" in row)
         outer = next(y for y, row in enumerate(on.rows) if y > begins and ".py:" in row)
         await on.pilot.click("#flame-chart", offset=(3, outer - begins))
         await settle(on)

@@ -75,17 +75,23 @@ def test_few_levels_are_tall_and_have_the_figures_on_their_second_row() -> None:
     assert rows[0].rstrip() == " live memory"
     assert rows[1].rstrip() == " 8.0 GiB  100%  3 allocations"
     assert set(rows[2]) == {"▁"}
-    assert rows[3].index("▸") == 60
+    assert rows[3][60:] == "▌C data.…▐"
     assert rows[4][60:] == "▌1.0 GiB ▐"
-    assert rows[5][60:] == "▌▁▁▁▁▁▁▁▁▐"
-    assert [row[40] for row in rows[6:]] == ["▏", "▏", "▏"]
+    assert rows[5][60:] == "▙▁▁▁▁▁▁▁▁▟"
+    assert [row[40] for row in rows[6:]] == ["▏", "▏", "▁"], "a foot would be left beside a gap"
+    low = flame_lines(FLAME, 80, 6, ("data.py:2 load",), (2, 2, 2))
+    assert "▁" not in plain(low[1]), "words would stand on a foot"
+    assert plain(low[3])[60:] == "▌1.0 GiB▁▟"
+    alone = plain(flame_lines(FLAME, 80, 3, ("data.py:2 load",), (1, 1, 1))[1])
+    assert alone[60:] == "▸C data.…▐"
     assert plain(flame_lines(FLAME, 80, 3, (), (3, 3, 3), 2)[0]) == rows[6]
 
 
 def test_levels_that_pass_on_nearly_all_memory_leave_the_rows_to_the_others() -> None:
     assert arrange_levels(FLAME, 0, 3) == (1, 1, 1)
     assert arrange_levels(FLAME, 0, 9) == (1, 4, 4)
-    assert arrange_levels(FLAME, 0, 40) == (1, 6, 6)
+    assert arrange_levels(FLAME, 0, 22) == (2, 10, 10)
+    assert arrange_levels(FLAME, 0, 40) == (3, 10, 10)
     assert arrange_levels(FLAME, 1, 8) == (4, 4, 4), "the outermost is out of view"
     whole = 8 * GIB
     chain = [frame(*"abcdefg"[:depth], start=0, size=whole) for depth in range(8)]
@@ -162,7 +168,7 @@ def test_the_outline_of_the_cursor_and_gaps_have_ascii_forms(
     monkeypatch.setattr(glyphs, "GLYPHS", glyphs.ASCII)
     rows = [plain(row) for row in flame_lines(FLAME, 80, 6, ("data.py:2 load",), (2, 2, 2))]
     assert rows[2].startswith("|A train.py:9 main")
-    assert rows[2][60:] == ">C dat...]"
+    assert rows[2][60:] == "[C dat...]"
     assert rows[3][60:] == "[1.0 GiB_]"
 
 

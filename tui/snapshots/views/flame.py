@@ -42,11 +42,14 @@ Path = tuple[str, ...]
 Direction = Literal["in", "out", "left", "right"]
 PASSED_ON = 0.95
 """Share of the memory in view from which a frame passes on nearly all of it."""
-MOST_LEVEL_ROWS = 6
+MOST_LEVEL_ROWS, MOST_THIN_ROWS = 10, 3
+"""Rows of a level, and of one that passes on nearly all memory."""
 LEAST_LABEL = 6
 """Cells below which a frame with a letter has nothing else."""
 OUTLINE = {False: ("▌", "▐", "▁"), True: ("[", "]", "_")}
 """Left, right and lower edge of the frame under the cursor."""
+CORNERS = {False: ("▙", "▟"), True: ("[", "]")}
+"""Its lower corners."""
 OWN_ROW = 2
 """Row of a tall frame that says what it holds itself."""
 LEAST_MARGIN = 4
@@ -94,7 +97,7 @@ def find_fork(flame: Flame) -> Path:
 def arrange_levels(flame: Flame, outside: int, rows: int) -> tuple[int, ...]:
     """Return the rows of each level, so that few levels fill the picture.
 
-    A level that passes on nearly all memory has one row where others can use the room.
+    A level that passes on nearly all memory has only the rows that the others do not need.
 
     Args:
         flame: the frames.
@@ -111,7 +114,9 @@ def arrange_levels(flame: Flame, outside: int, rows: int) -> tuple[int, ...]:
         thin = set()
     room = (rows - len(thin)) // max(1, len(inside) - len(thin))
     height = max(1, min(MOST_LEVEL_ROWS, room))
-    return tuple(1 if level in thin else height for level in levels)
+    rest = (rows - height * (len(inside) - len(thin))) // max(1, len(thin))
+    low = max(1, min(MOST_THIN_ROWS, height, rest))
+    return tuple(low if level in thin else height for level in levels)
 
 
 def scroll_levels(heights: Sequence[int], top: int, level: int, rows: int) -> int:
@@ -207,7 +212,7 @@ def _level_line(
         words = _frame_words(flame, frame, end - first, row, height)
         last = 0 < row == height - 1
         if frame.path == chosen:
-            spans += _outlined(frame, words, end - first, first=row == 0, last=last)
+            spans += _outlined(frame, words, end - first, low=height == 1, last=last)
         else:
             slate = SLATES[slates.get(frame.path, 0)]
             spans += _filled(frame, words, end - first, slate, last=last, beside=0 < at == first)
@@ -262,31 +267,43 @@ def _filled(
     else:
         style = gap = on_layer(frame.rank)
     ascii_only = glyphs.GLYPHS.ascii
-    under = LOWER_GAP[ascii_only] if last else " "
-    edge = LEFT_GAP[ascii_only] if beside or ascii_only else under if not words else " "
+    # Words have no gap below them, and no cell has a gap at two sides: either would leave a foot.
+    has_gap = last and not words
+    under = LOWER_GAP[ascii_only] if has_gap else " "
+    edge = LEFT_GAP[ascii_only] if ascii_only or (beside and not has_gap) else under
     words = f"{words} " if words else ""
     rest = under * (cells - 1 - cell_len(words))
     return [Span(edge, gap), Span(words, style), Span(rest, gap)]
 
 
-def _outlined(frame: FlameFrame, words: str, cells: int, *, first: bool, last: bool) -> list[Span]:
+def _outlined(frame: FlameFrame, words: str, cells: int, *, low: bool, last: bool) -> list[Span]:
     """Draw one row of the frame under the cursor: an area with an outline.
 
-    The outline has the frame's color and begins with the cursor's sign: it shows without colors
-    too, where this frame is the only one that is not an area.
+    The outline has the frame's color. It shows without colors too, where this frame is the only one
+    that is not an area; a frame of one row begins with the cursor's sign.
+
+    Args:
+        frame: the frame.
+        words: its words on this row.
+        cells: its width.
+        low: it has no other row.
+        last: it is the last of several rows, with the lower edge.
     """
     style = TextStyle.PLAIN if frame.rank is None else layer_area(frame.rank)
-    sign = glyphs.GLYPHS.selected
+    ascii_only = glyphs.GLYPHS.ascii
+    sign = Span(glyphs.GLYPHS.selected, TextStyle.CHOSEN)
     if cells < 2:
-        return [Span(sign, TextStyle.CHOSEN)]
-    left, right, under = OUTLINE[glyphs.GLYPHS.ascii]
+        return [sign]
+    left, right, under = OUTLINE[ascii_only]
+    if last:  # the lower edge begins behind the words
+        left, right = left if words else CORNERS[ascii_only][0], CORNERS[ascii_only][1]
     room = cells - 2 - cell_len(words)
     rest = (
         TwoColored(under * room, style, TextStyle.CHOSEN)
         if last
         else Span(" " * room, TextStyle.CHOSEN)
     )
-    start = Span(sign, TextStyle.CHOSEN) if first else TwoColored(left, style, TextStyle.CHOSEN)
+    start = sign if low else TwoColored(left, style, TextStyle.CHOSEN)
     return [start, Span(words, TextStyle.CHOSEN), rest, TwoColored(right, style, TextStyle.CHOSEN)]
 
 
