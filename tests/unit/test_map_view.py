@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tui.core.text import glyphs
 from tui.kit.lines import LAYERS, NEXT_LAYERS, ON_LAYERS, TextStyle, plain, width
-from tui.snapshots.analysis.moment import map_lines
+from tui.snapshots.analysis.moment import group_of, map_lines
 from tui.snapshots.model.calls import MapPage, Stretch
 from tui.snapshots.model.pictures import MapRow, Piece, RowPicture, SiteInUse
 from tui.snapshots.views.map import (
@@ -59,7 +59,12 @@ def test_a_block_has_the_color_of_its_site_in_the_timeline() -> None:
 def test_the_map_in_ascii_tells_parts_and_borders(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(glyphs, "GLYPHS", glyphs.ASCII)
     assert plain(picture(map_cells("aaaaaaip", "99978200", "01200000"))) == "A|:%%-.p"
-    assert plain(legend(120)).isascii()
+    shown = RowPicture(full_segment(0, 8), "aaaaaaip", "99978200", "01200000")
+    words = plain(legend([shown], 120))
+    assert words.startswith(
+        " A# in use  | block begins  : several blocks  -=% partly in use  . free"
+    )
+    assert words.isascii()
 
 
 def test_a_tall_picture_of_a_segment_has_letters_and_fills_from_below() -> None:
@@ -111,7 +116,7 @@ def test_a_segment_is_drawn_in_strips_where_there_are_many_rows() -> None:
     assert count == 100
     piece = Piece(0, 512, None, "inactive", 0, "", None)
     shown = Stretch("a" * count, "9" * count, "0" * count, piece, (), "0" * 50 + "1" * 50, SITES)
-    drawn = detail_lines(shown, [], (0, 1 << 30), 70, cells, rows=20, strips=strips)
+    drawn = detail_lines(shown, [], (0, 1 << 30), 70, cells, rows=12, strips=strips)
     rows = [plain(row) for row in drawn]
     assert rows[1].startswith("        0  ")
     assert rows[2].rstrip().endswith(" A")
@@ -135,10 +140,22 @@ def test_the_picture_of_a_segment_takes_the_rows_that_are_left(cells: int, rows:
 @pytest.mark.parametrize("marks", [False, True])
 @pytest.mark.parametrize("cells", [60, 80, 120])
 def test_the_legend_of_the_map_is_one_line(cells: int, marks: bool) -> None:
-    words = plain(legend(cells, marks=marks))
+    row = full_segment(0, 8, expandable=True, pool=(1, 2), stream=7)
+    every = RowPicture(row, "aaaaaaip", "99978200", "01200000")
+    words = plain(legend([every], cells, marks=marks))
     assert len(words) <= cells
-    assert "free" in words
+    assert "in use" in words
     assert ("block begins" in words) == marks
+
+
+def test_the_legend_has_the_glyphs_of_the_segments_alone() -> None:
+    full = RowPicture(full_segment(0, 8), "aa", "99", "00")
+    assert plain(legend([full], 120)) == " ▆▆▆▆ blocks  L large pool"
+    mixed = RowPicture(full_segment(1, 8, kind="small", stream=7), "aaip", "9400", "0200")
+    words = plain(legend([full, mixed], 200))
+    assert words.startswith(" ▆▆▆▆ blocks  ▃ partly in use  · free  p pending  L large pool")
+    assert words.endswith("S small pool  s other stream")
+    assert legend([], 120) == ()
 
 
 def full_segment(index: int, size: int, free: int = 0, **changes: Any) -> MapRow:
@@ -154,12 +171,33 @@ def test_the_most_fragmented_segments_come_first_and_full_ones_of_a_size_share_a
         full_segment(5, 20),
         full_segment(6, 20, 20, blocks=0),
         full_segment(7, 20, 12),
+        *(full_segment(index, 32, 32, blocks=0) for index in (9, 10, 11)),
         full_segment(8, 16, stream=7),
     ]
     folded = [(row.index, group) for row, group in map_lines(rows)]
-    assert folded == [(7, 0), (4, 0), (6, 0), (5, 0), (0, 4), (8, 0)]
+    assert folded == [(7, 0), (4, 0), (9, 3), (6, 0), (5, 0), (0, 4), (8, 0)]
     unfolded = [(row.index, group) for row, group in map_lines(rows, (0,))]
-    assert unfolded == [*folded[:5], (0, 0), (1, 0), (2, 0), (3, 0), (8, 0)]
+    assert unfolded == [*folded[:6], (0, 0), (1, 0), (2, 0), (3, 0), (8, 0)]
+    assert group_of(rows, rows[9]) == [9, 10, 11]
+
+
+def test_a_group_of_free_segments_is_one_line() -> None:
+    group = RowPicture(full_segment(3, 40 << 20, 40 << 20, blocks=0), "", "", "", 3)
+    assert plain(map_line(group, 80)).strip() == "40.0 MiB   0% L    ▸ 3 free segments  120 MiB"
+    assert describe_line(group, 9) == "3 free segments of 9   40.0 MiB each"
+
+
+def test_a_strip_of_free_memory_has_one_row() -> None:
+    strips, cells = 3, 60
+    count = strip_cells(cells, strips)
+    piece = Piece(0, 512, None, "inactive", 0, "", None)
+    used, sites = "9" * 50 + "0" * 100, "0" * 50 + "-" * 100
+    states = "a" * 50 + "i" * 100
+    shown = Stretch(states, used, "0" * count, piece, (), sites, SITES)
+    drawn = detail_lines(shown, [], (0, 3 << 30), 120, cells, rows=11, strips=strips)
+    rows = [plain(row) for row in drawn]
+    assert [number for number, row in enumerate(rows) if "···" in row] == [6, 8]
+    assert rows[9].index("^") == 30
 
 
 def test_a_group_of_full_segments_is_one_line() -> None:

@@ -129,18 +129,20 @@ def map_lines(
     """Return the lines of the map: a segment, and how many the line stands for if it is a group.
 
     What holds most free memory between its blocks comes first, then what is wholly free, then full
-    segments, the largest first. Full segments of one size and kind are a group.
+    segments, the largest first. Wholly free segments of one size and kind are a group, and so are
+    full ones.
 
     Args:
         rows: the segments.
         unfolded: groups whose segments follow them, by the index of their first.
     """
-    lines = [(row, 0) for row in sorted(rows, key=_fragmented_first) if row.free]
-    full: dict[object, list[MapRow]] = {}
+    mixed = sorted((row for row in rows if row.free and row.blocks), key=_most_free_first)
+    lines = [(row, 0) for row in mixed]
+    groups: dict[object, list[MapRow]] = {}
     for row in rows:
-        if not row.free:
-            full.setdefault(_kind_of(row), []).append(row)
-    for group in sorted(full.values(), key=lambda group: (-group[0].size, group[0].index)):
+        if not (row.free and row.blocks):
+            groups.setdefault(_kind_of(row), []).append(row)
+    for group in sorted(groups.values(), key=_free_groups_first):
         is_group = len(group) >= LEAST_GROUP
         if is_group:
             lines.append((group[0], len(group)))
@@ -150,22 +152,27 @@ def map_lines(
 
 
 def _kind_of(row: MapRow) -> object:
-    return row.size, row.kind, row.expandable, row.pool, row.stream
+    return bool(row.free), row.size, row.kind, row.expandable, row.pool, row.stream
 
 
 def group_of(rows: Sequence[MapRow], first: MapRow) -> list[int]:
-    """Return the indices of the full segments of one size and kind.
+    """Return the indices of the full or wholly free segments of one size and kind.
 
     Args:
         rows: all segments.
         first: one of the group.
     """
     kind = _kind_of(first)
-    return [row.index for row in rows if not row.free and _kind_of(row) == kind]
+    whole = (row for row in rows if not (row.free and row.blocks))
+    return [row.index for row in whole if _kind_of(row) == kind]
 
 
-def _fragmented_first(row: MapRow) -> tuple[bool, int, int]:
-    return not row.blocks, -row.free, row.index
+def _most_free_first(row: MapRow) -> tuple[int, int]:
+    return -row.free, row.index
+
+
+def _free_groups_first(group: Sequence[MapRow]) -> tuple[bool, int, int]:
+    return not group[0].free, -group[0].size, group[0].index
 
 
 RankOf = Callable[[int], int | None]

@@ -206,7 +206,7 @@ class MapArguments:
     width: int
     """Width of a line in cells."""
     unfolded: tuple[int, ...] = ()
-    """Groups of full segments that are unfolded, by the index of their first."""
+    """Groups of segments that are unfolded, by the index of their first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -201,8 +201,8 @@ class RowPicture:
     begins: str
     """One digit per cell: number of used blocks that begin in it; ``9`` means nine or more."""
     group: int = 0
-    """Number of full segments that this line stands for, of which :attr:`row` is the first; zero
-    for the line of one segment."""
+    """Number of full or wholly free segments that this line stands for, of which :attr:`row` is the
+    first; zero for the line of one segment."""
     sites: str = ""
     """The site of each cell: the rank of its layer in the timeline as a digit, or ``-`` for a site
     without a layer and for a cell without a block. A group's cells are shared out by bytes."""

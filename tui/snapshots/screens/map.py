@@ -55,7 +55,7 @@ class MapRows(NumberedList):
         self._pane.along(by)
 
     def action_choose(self) -> None:
-        """Unfold or fold a group of full segments; zoom into any other segment."""
+        """Unfold or fold a group of segments; zoom into any other segment."""
         if not self._pane.toggle():
             self._pane.zoom(0.25)
 
@@ -73,13 +73,14 @@ class MapPane(SnapshotPane):
     NAME = "Map"
 
     HELP = (
-        "One row per segment, the most fragmented first; full ones of a size share a row, which "
-        "enter unfolds: size, share in use, S small or L large pool, e expandable, P private pool, "
-        "s another stream, and its addresses. A high cell is in use, a dot free, others partly in "
-        "use; the colors are those of the sites in the timeline, and a block beside another one of "
-        "its site is darker; p: freed, but a stream may still use it. The bar at the top is all "
-        "reserved memory. Below: the segment under the cursor, enlarged, and the "
-        "block that holds it open: releasing it frees the longest span. left and right move there."
+        "One row per segment, the most fragmented first; full ones of a size share a row, and so "
+        "do free ones, which enter unfolds: size, share in use, S small or L large pool, e "
+        "expandable, P private pool, s another stream, and its addresses. A high cell is in use, a "
+        "dot free, others partly in use; the colors are those of the sites in the timeline, and a "
+        "block beside another one of its site is darker; p: freed, but a stream may still use it. "
+        "The bar at the top is all reserved memory. Below: the segment under the cursor, enlarged, "
+        "and the block that holds it open: releasing it frees the longest span. left and right "
+        "move there."
     )
 
     def __init__(self, session: SnapshotSession, *, id: str) -> None:  # noqa: A002 (Textual's name)
@@ -93,7 +94,7 @@ class MapPane(SnapshotPane):
         self._total = 0
         self._segments = 0
         self._unfolded: frozenset[int] = frozenset()
-        """Groups of full segments that are unfolded, by the index of their first."""
+        """Groups of segments that are unfolded, by the index of their first."""
         self._moment: object = None
         self._stretch: tuple[int, int] | None = None
         """Address range of the detail picture; ``None`` shows the whole segment."""
@@ -130,7 +131,7 @@ class MapPane(SnapshotPane):
     def _overview_lines(self, cells: int, _rows: int) -> list[Line]:
         marks = self.app.no_color
         if self._page is None:
-            return [view.legend(cells, marks=marks)]
+            return [()]
         return view.overview_lines(self._page, cells, self.size.height, marks=marks)
 
     # ---- rows ----

@@ -49,6 +49,14 @@ SEVERAL = "⣶"
 FULL = 6
 """Eighths of a cell's height that a full cell has, so that neighboring rows stay apart."""
 PENDING = "p"
+FLAGS = {
+    "L": "large pool",
+    "S": "small pool",
+    "e": "expandable",
+    "P": "private pool",
+    "s": "other stream",
+}
+"""Letters of the kind of a segment, with their meaning."""
 NEARLY_ALL = 9
 OUTSIDE = " "
 LETTER_CELLS = 3
@@ -59,7 +67,7 @@ MOST_LEGEND = 3
 """Rows of the legend of the sites."""
 LEAST_NAME = 12
 """Cells from which a part of the bar of all memory has a name, cut if it is too long."""
-MOST_TALL, LEAST_STRIP, MOST_STRIP = 8, 3, 4
+MOST_TALL, LEAST_STRIP, MOST_STRIP = 8, 3, 6
 """Rows of the picture of one segment, and those of one of several strips."""
 MOST_STRIPS = 6
 ROWS_BELOW = 12
@@ -236,7 +244,7 @@ def overview_lines(page: MapPage, cells: int, height: int, *, marks: bool = Fals
         lines += [
             (Span(" "), *row) for row in flow(_site_parts(page.sites), cells - 1)[:MOST_LEGEND]
         ]
-    return [*lines, legend(cells, marks=marks)]
+    return [*lines, legend(page.rows, cells, marks=marks)]
 
 
 def _site_parts(sites: Sequence[SiteInUse]) -> list[Line]:
@@ -287,35 +295,53 @@ def _bar_words(site: SiteInUse, cells: int, whole: int, *, tall: bool) -> tuple[
     return name[: cells - 1], next((words for words in figures if cell_len(words) <= room), "")
 
 
-def legend(cells: int, *, marks: bool = False) -> Line:
-    """Draw the legend of the glyphs on one line."""
+def legend(rows: Sequence[RowPicture], cells: int, *, marks: bool = False) -> Line:
+    """Draw the legend of the glyphs that segments have, on one line.
+
+    Args:
+        rows: the segments.
+        cells: width of a line.
+        marks: as for :func:`picture`.
+    """
     ascii_only = glyphs.GLYPHS.ascii
     partly = ASCII_PARTLY if ascii_only else glyphs.GLYPHS.vertical[FULL // 2 - 1]
     full = _full_cell()
+    kinds = {kind for row in rows for kind in zip(row.states, row.used, row.begins, strict=True)}
+    used = [int(begins) for _, tenths, begins in kinds if int(tenths) >= NEARLY_ALL]
+    parts: list[Line] = []
     if marks or ascii_only:
-        blocks = [
-            line(Span(f"A{full}", TextStyle.LAYER_A), Span(" in use", TextStyle.QUIET)),
-            line(Span(f"{ONE_BEGINS[ascii_only]} block begins", TextStyle.QUIET)),
-            line(Span(f"{SEVERAL_BEGIN[ascii_only]} several", TextStyle.QUIET)),
-        ]
-    else:
-        blocks = [
-            line(
-                Span(2 * full, TextStyle.LAYER_A),
-                Span(2 * full, NEXT_LAYERS[0]),
-                Span(" blocks", TextStyle.QUIET),
-            ),
-            line(Span(SEVERAL, TextStyle.LAYER_A), Span(" several", TextStyle.QUIET)),
-        ]
-    parts = [
-        *blocks,
-        line(Span(partly, TextStyle.LAYER_A), Span(" partly", TextStyle.QUIET)),
-        line(Span(f"{EMPTY[ascii_only]} free", TextStyle.QUIET)),
-        line(Span("p pending", TextStyle.QUIET)),
-        line(Span("L large S small", TextStyle.QUIET)),
-        line(Span("e expandable P private s other stream", TextStyle.QUIET)),
-    ]
-    return (Span(" "), *flow(parts, max(1, cells - 1))[0])
+        if used:
+            parts.append(line(Span(f"A{full}", TextStyle.LAYER_A), _quiet(" in use")))
+        if 1 in used:
+            parts.append(line(_quiet(f"{ONE_BEGINS[ascii_only]} block begins")))
+        if max(used, default=0) > 1:
+            parts.append(line(_quiet(f"{SEVERAL_BEGIN[ascii_only]} several blocks")))
+    elif used:
+        shades = Span(2 * full, TextStyle.LAYER_A), Span(2 * full, NEXT_LAYERS[0])
+        parts.append(line(*shades, _quiet(" blocks")))
+        if max(used) > 1:
+            parts.append(line(Span(SEVERAL, TextStyle.LAYER_A), _quiet(" several blocks")))
+    if any(0 < int(tenths) < NEARLY_ALL for _, tenths, _ in kinds):
+        parts.append(line(Span(partly, TextStyle.LAYER_A), _quiet(" partly in use")))
+    if any(state != "u" and tenths == "0" for state, tenths, _ in kinds):
+        parts.append(line(_quiet(f"{EMPTY[ascii_only]} free")))
+    if any(state == "p" for state, _, _ in kinds):
+        parts.append(line(_quiet(f"{PENDING} pending")))
+    flags = {flag for row in rows for flag in _flags(row.row)}
+    parts += [line(_quiet(f"{flag} {word}")) for flag, word in FLAGS.items() if flag in flags]
+    return (Span(" "), *flow(parts, max(1, cells - 1))[0]) if parts else ()
+
+
+def _quiet(words: str) -> Span:
+    return Span(words, TextStyle.QUIET)
+
+
+def _flags(row: MapRow) -> str:
+    """Return the letters of a segment's kind, as in :data:`FLAGS`."""
+    flags = {"small": "S", "large": "L"}.get(row.kind, "?")
+    flags += "e" if row.expandable else ""
+    flags += "P" if row.pool not in (None, (0, 0)) else ""
+    return flags + ("s" if row.stream else "")
 
 
 def map_line(
@@ -324,21 +350,17 @@ def map_line(
     """Draw one segment: its size, its used bytes, its kind, and its picture.
 
     Args:
-        pixels: the segment, or a group of full ones.
+        pixels: the segment, or a group of full or of free ones.
         cells: width of the line.
         unfolded: the segments of the group follow.
         marks: as for :func:`picture`.
     """
     row = pixels.row
     share = (row.allocated + row.pending) / row.size if row.size else None
-    flags = {"small": "S", "large": "L"}.get(row.kind, "?")
-    flags += "e" if row.expandable else ""
-    flags += "P" if row.pool not in (None, (0, 0)) else ""
-    flags += "s" if row.stream else ""
-    label = f"{text.size(row.size):>9} {text.share(share):>4} {flags:<4} "
+    label = f"{text.size(row.size):>9} {text.share(share):>4} {_flags(row):<4} "
     if pixels.group:
         mark = glyphs.GLYPHS.unfolded if unfolded else glyphs.GLYPHS.folded
-        words = f"{mark} {text.count(pixels.group, 'full segment')}"
+        words = f"{mark} {_count_group(pixels)}"
         size = f"  {text.size(pixels.group * row.size)}"
         gap = Span(" " * max(2, GROUP_CELLS - cell_len(words + size)))
         lead = (Span(label), Span(words), Span(size, TextStyle.QUIET), gap)
@@ -358,12 +380,15 @@ def _group_bar(pixels: RowPicture, cells: int, *, marks: bool) -> Line:
     return picture(parse_cells("a" * cells, "9" * cells, "0" * cells, shown), marks=marks)
 
 
+def _count_group(pixels: RowPicture) -> str:
+    return text.count(pixels.group, "free segment" if pixels.row.free else "full segment")
+
+
 def describe_line(pixels: RowPicture, segments: int) -> str:
     """Describe one line of the map in full, for a title."""
     if not pixels.group:
         return describe_segment(pixels.row, segments)
-    words = text.count(pixels.group, "full segment")
-    return f"{words} of {text.count(segments)}   {text.size(pixels.row.size)} each"
+    return f"{_count_group(pixels)} of {text.count(segments)}   {text.size(pixels.row.size)} each"
 
 
 def describe_segment(row: MapRow, total: int) -> str:
@@ -435,20 +460,28 @@ def _strip_lines(
     """
     label = STRIP_LABEL if strips > 1 else 0
     length = max(1, cells - label)
-    height = max(1, min(MOST_TALL if strips == 1 else MOST_STRIP, rows // strips - 1))
+    parts = [shown[first : first + length] for first in range(0, len(shown), length)]
+    filled = sum(not _is_free(part) for part in parts)
+    room = (rows - 2 * (len(parts) - filled)) // max(1, filled)
+    height = max(1, min(MOST_TALL if strips == 1 else MOST_STRIP, room - 1))
     drawn: list[Line] = []
-    for first in range(0, len(shown), length):
-        part = shown[first : first + length]
+    for number, part in enumerate(parts):
+        first = number * length
         offset = text.size(size * first // len(shown)) if first else "0"
-        leads = [f"{offset:>{label - 1}} " if label else "", *[" " * label] * (height - 1)]
-        flat = height == 1
+        # Rows of free memory would say no more than one does.
+        flat = height == 1 or _is_free(part)
         pictures = [picture(part, marks=marks)] if flat else tall_picture(part, height)
+        leads = [f"{offset:>{label - 1}} " if label else "", *[" " * label] * (len(pictures) - 1)]
         for lead, row in zip(leads, pictures, strict=True):
             drawn.append(line(Span(lead, TextStyle.QUIET), *row))
         here = first <= cursor < first + length
         at = Span(" " * (label + cursor - first) + "^", TextStyle.STRONG)
         drawn.append(line(at) if here else ())
     return drawn
+
+
+def _is_free(cells: Sequence[MapCell]) -> bool:
+    return all(not cell.tenths and cell.state != "p" for cell in cells)
 
 
 def strip_count(rows: int) -> int:
