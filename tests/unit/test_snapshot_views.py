@@ -18,7 +18,17 @@ from tui.core.text import glyphs
 from tui.core.text.commands import EXAMPLE
 from tui.kit.command_line.output import UsageError
 from tui.kit.command_line.values import size_of
-from tui.kit.lines import FULL_LAYERS, LAYERS, ON_LAYERS, Line, TextStyle, TwoColored, plain, width
+from tui.kit.lines import (
+    FULL_LAYERS,
+    LAYERS,
+    ON_LAYERS,
+    Line,
+    TextStyle,
+    TwoColored,
+    cell_len,
+    plain,
+    width,
+)
 from tui.kit.styles import strip_of
 from tui.snapshots.cli.snapshot import event_range
 from tui.snapshots.explain.frames import Frame
@@ -32,8 +42,8 @@ from tui.snapshots.views.layers import (
     legend_lines,
     next_layer,
 )
-from tui.snapshots.views.overview import complete_path, find_files, start_lines
-from tui.snapshots.views.shared_lines import clamp_range, find_column, stack_lines
+from tui.snapshots.views.overview import complete_path, find_files, fit_title, start_lines
+from tui.snapshots.views.shared_lines import clamp_range, find_column, fit_place, stack_lines
 from tui.snapshots.views.sites import (
     SiteLine,
     node_line,
@@ -335,6 +345,34 @@ def test_equal_frames_are_counted_and_the_user_s_are_marked() -> None:
     assert rows[0] == "   module.py:930 _apply  (2 times)"
     assert rows[1].startswith(" ▸ train.py:5 step")
     assert rows[2] == "   and 1 C++ frame"
+
+
+@pytest.mark.parametrize(
+    ("cells", "fitted"),
+    [
+        (40, "2.9 GiB at demo_workloads.py:66 forward"),
+        (35, "2.9 GiB at demo_workloads.py:66 fo…"),
+        (31, "2.9 GiB at demo_workloads.py:66"),
+        (30, "2.9 GiB at demo_wor…oads.py:66"),
+        (20, "2.9 GiB at dem…py:66"),
+        (12, "2.9 GiB at…"),
+    ],
+)
+def test_a_place_that_is_cut_keeps_its_line(cells: int, fitted: str) -> None:
+    assert fit_place("2.9 GiB at demo_workloads.py:66 forward", cells) == fitted
+
+
+@given(st.text(max_size=60), st.integers(1, 60))
+def test_cut_places_fit(words: str, cells: int) -> None:
+    assert cell_len(fit_place(f"{words}.py:12 f", cells)) <= cells
+
+
+def test_a_title_leaves_out_the_seconds_of_its_time_before_the_time() -> None:
+    facts = ("OOM on device 0", "event 3 of 9", "2026-11-28 15:02:31 UTC")
+    assert fit_title(facts, 56) == facts
+    assert fit_title(facts, 55) == (*facts[:2], "2026-11-28 15:02")
+    assert fit_title(facts, 48) == facts[:2]
+    assert fit_title((*facts[:2], "time not recorded"), 90)[2] == "time not recorded"
 
 
 def test_frames_of_libraries_are_counted_behind_the_frame_that_they_called() -> None:

@@ -13,7 +13,7 @@ from tui.core.text import glyphs
 from tui.kit.dialogs import TextScreen
 from tui.kit.lines import TITLE_GAP, Line, Span, TextStyle, line
 from tui.kit.lists import OfferList
-from tui.kit.pane import FittedView, LineBar, LinesView, Pane
+from tui.kit.pane import PADDING, ROOM, FittedView, LineBar, LinesView, Pane
 from tui.snapshots.explain.frames import Frame
 from tui.snapshots.model.calls import (
     TIMELINE,
@@ -33,6 +33,7 @@ from tui.snapshots.views.overview import (
     exception_lines,
     explain_lines,
     file_lines,
+    fit_title,
     oom_title,
     peculiarity_lines,
     remark_lines,
@@ -201,8 +202,9 @@ class VerdictPane(SnapshotPane):
         self.body.focus()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Draw the picture if the rows below the text suffice."""
+        """Fit the title, and draw the picture if the rows below the text suffice."""
         super().on_resize(event)
+        self._retitle()
         self.call_after_refresh(self._size_picture)
 
     @property
@@ -220,9 +222,12 @@ class VerdictPane(SnapshotPane):
         if shown != self._shown:
             self._shown = shown
             self.body.scroll_to(y=0, animate=False)
-        self.retitle(TITLE_GAP.join(self._facts()))
+        self._retitle()
         self.body.rebuild()
         self._size_picture()
+
+    def _retitle(self) -> None:
+        self.retitle(TITLE_GAP.join(self._facts()))
 
     def _facts(self) -> tuple[str, ...]:
         """Return the facts of the title: which OOM, and the source of the exception's text."""
@@ -231,9 +236,11 @@ class VerdictPane(SnapshotPane):
             return ("no OOM",)
         verdict = self.value(self._need())
         known = verdict is not None and verdict.event == event
-        facts = verdict_title(verdict, summary) if verdict and known else oom_title(event, summary)
         whose = (f"exception's text: {source}",) if source else ()
-        return (*facts[:2], *whose, *facts[2:])
+        if verdict is None or not known:
+            return (*oom_title(event, summary), *whose)
+        *first, clock = verdict_title(verdict, summary)
+        return fit_title((*first, *whose, clock), self.outer_size.width - ROOM - PADDING)
 
     # ---- the picture of the memory until the failure ----
 

@@ -16,6 +16,7 @@ from tui.core.text.commands import EXAMPLE
 from tui.core.text.glyphs import clean
 from tui.kit.bars import draw_gauge
 from tui.kit.lines import (
+    TITLE_GAP,
     Line,
     Span,
     TextStyle,
@@ -51,7 +52,9 @@ from tui.snapshots.reader.messages import (
 from tui.snapshots.session.snapshot_reader import SnapshotStore, format_paths
 from tui.snapshots.views.shared_lines import (
     FRAME_STYLES,
+    UTC,
     bulleted,
+    fit_place,
     format_clock,
     indented,
     labelled_figure,
@@ -295,6 +298,19 @@ def verdict_title(verdict: Verdict, summary: Summary) -> tuple[str, ...]:
     return (*oom_title(verdict.event, summary), format_clock(verdict.time_us))
 
 
+def fit_title(facts: Sequence[str], cells: int) -> tuple[str, ...]:
+    """Return the facts of a title with as much of the last one, a time, as fits.
+
+    The seconds and the zone are left out first, then the time.
+    """
+    *others, clock = facts
+    minute = clock[: clock.rindex(":")] if clock.endswith(UTC) else clock
+    for words in (clock, minute):
+        if cell_len(TITLE_GAP.join((*others, words))) <= cells:
+            return (*others, words)
+    return tuple(others)
+
+
 def oom_title(event: int, summary: Summary) -> tuple[str, ...]:
     """Return the title of an OOM before its verdict is known."""
     place = summary.ooms.index(event) + 1 if event in summary.ooms else 0
@@ -519,7 +535,8 @@ def account_line(row: AccountRow, cells: int, bar: int, *, largest: bool = False
     """Draw one cause on one line, with as much of its explanation as fits."""
     parts = _account_head(row, cells, bar, largest=largest)
     if cells >= WORDS_FROM:
-        parts = line(*parts, Span(f" {row.description}", TextStyle.QUIET))
+        about = fit_place(row.description, max(1, cells - width(parts) - 1))
+        parts = line(*parts, Span(f" {about}", TextStyle.QUIET))
     return fit_line(parts, cells)
 
 

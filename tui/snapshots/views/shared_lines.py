@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -15,6 +16,7 @@ from tui.kit.lines import (
     Line,
     Span,
     TextStyle,
+    cell_len,
     fit,
     fit_line,
     flow,
@@ -38,6 +40,12 @@ FRAME_STYLES: dict[FrameKind | None, TextStyle] = {
     "native": TextStyle.QUIET,
     None: TextStyle.QUIET,
 }
+UTC = " UTC"
+"""Zone of a time."""
+PLACE = re.compile(r"([^\s/\\(]+):\d+")
+"""A file and a line in words about code."""
+LEAST_NAME = 5
+"""Cells of a file's name that is cut in its middle."""
 SITE_FIGURES = 24
 """Width of a site's figures, including the gap after them."""
 
@@ -65,7 +73,29 @@ def format_clock(time_us: int | None) -> str:
         moment = datetime.datetime.fromtimestamp(time_us / 1e6, datetime.timezone.utc)
     except (OverflowError, ValueError, OSError):
         return f"time {time_us} {glyphs.GLYPHS.micro}s"
-    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+    return f"{moment:%Y-%m-%d %H:%M:%S}{UTC}"
+
+
+def fit_place(words: str, cells: int) -> str:
+    """Cut words, if they are too long, so that the line that they name is left.
+
+    What follows the line is cut first, then the middle of the file's name.
+    """
+    place = PLACE.search(words)
+    if place is None or cell_len(words) <= cells:
+        return fit(words, cells)
+    mark = glyphs.GLYPHS.ellipsis
+    head, name = words[: place.end()], place[1]
+    if cell_len(head) + len(mark) <= cells:
+        return fit(words, cells)
+    if cell_len(head) <= cells:
+        return head
+    kept = len(name) - (cell_len(head) + len(mark) - cells)
+    if kept < LEAST_NAME:
+        return fit(words, cells)
+    end = kept // 2
+    short = f"{name[: kept - end]}{mark}{name[len(name) - end :]}"
+    return fit(head[: place.start()] + short + head[place.end(1) :], cells)
 
 
 def waiting_mark(store: SnapshotStore, need: Need[Any, Any]) -> str:
