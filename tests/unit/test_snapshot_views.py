@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -42,7 +43,14 @@ from tui.snapshots.views.layers import (
     legend_lines,
     next_layer,
 )
-from tui.snapshots.views.overview import complete_path, find_files, fit_title, start_lines
+from tui.snapshots.views.overview import (
+    complete_path,
+    file_line,
+    find_files,
+    first_file,
+    fit_title,
+    start_lines,
+)
 from tui.snapshots.views.shared_lines import clamp_range, find_column, fit_place, stack_lines
 from tui.snapshots.views.sites import (
     SiteLine,
@@ -419,12 +427,31 @@ def test_files_are_completed(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(b"x")
     (tmp_path / "ranks").mkdir()
     found, why = find_files(f"{tmp_path}/")
-    assert [item.name for item in found] == ["run-1.pickle", "run-2.pickle", "ranks"]
+    assert {item.name for item in found} == {"run-1.pickle", "run-2.pickle", "ranks"}
     assert why == ""
     typed = f"{tmp_path}/ru"
     assert complete_path(typed, find_files(typed)[0]) == f"{tmp_path}/run-"
     assert complete_path(f"{tmp_path}/ra", find_files(f"{tmp_path}/ra")[0]) == f"{tmp_path}/ranks/"
     assert "No such file" in find_files("/nowhere/at/all/")[1]
+
+
+def test_folders_come_before_the_files_and_the_newest_file_before_the_others(
+    tmp_path: Path,
+) -> None:
+    for name, at in (("a.pickle", 3e8), ("b.pickle", 5e8), ("c.pickle", 4e8)):
+        (tmp_path / name).write_bytes(b"x")
+        os.utime(tmp_path / name, (at, at))
+    assert first_file(find_files(f"{tmp_path}/")[0]) == 0
+    for name in ("runs", "data"):
+        (tmp_path / name).mkdir()
+    found, _ = find_files(f"{tmp_path}/")
+    assert [item.name for item in found] == ["data", "runs", "b.pickle", "c.pickle", "a.pickle"]
+    assert first_file(found) == 2, "enter opens the newest file"
+    assert first_file(found[:2]) == 0
+    dated = plain(file_line(found[2], 80))
+    assert dated.strip().startswith("1 B  1985-11-0")
+    assert dated.index("b.pickle") == plain(file_line(found[0], 80)).index("data/")
+    assert plain(file_line(found[2], 60)).strip() == "1 B  b.pickle"
 
 
 def test_only_files_that_may_be_snapshots_are_listed(tmp_path: Path) -> None:
@@ -433,8 +460,8 @@ def test_only_files_that_may_be_snapshots_are_listed(tmp_path: Path) -> None:
     assert find_files(f"{tmp_path}/")[1].startswith("no snapshot here: .pickle, ")
     for name in ("a.pickle.gz", "b.PKL", "c.json", "d.snapshot", "rank0"):
         (tmp_path / name).write_bytes(b"x")
-    listed = [item.name for item in find_files(f"{tmp_path}/")[0]]
-    assert listed == ["a.pickle.gz", "b.PKL", "c.json", "d.snapshot", "rank0"]
+    listed = {item.name for item in find_files(f"{tmp_path}/")[0]}
+    assert listed == {"a.pickle.gz", "b.PKL", "c.json", "d.snapshot", "rank0"}
     assert [item.name for item in find_files(f"{tmp_path}/tr")[0]] == ["train.py"]
 
 

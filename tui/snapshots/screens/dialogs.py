@@ -19,6 +19,7 @@ from tui.snapshots.views.overview import (
     complete_path,
     file_line,
     find_files,
+    first_file,
     split_path,
 )
 
@@ -110,6 +111,7 @@ class FileScreen(Dialog["str | None"]):
         self.list.index = 0
         self.list.scroll_to(y=0, animate=False)
         self.list.rebuild()
+        self.list.go_to(first_file(self._files))
 
     def move(self, key: str) -> None:
         """Move the list's cursor for a key typed into the path field."""

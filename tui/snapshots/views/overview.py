@@ -76,6 +76,8 @@ DUMP = "torch.cuda.memory._dump_snapshot('memory.pickle')"
 """Commands for the user to copy, one per line."""
 ENDINGS = (".pickle", ".pkl", ".json", ".gz", ".snapshot")
 """Endings of files that may be snapshots; a name without an ending may be one, too."""
+DATED_FROM, DATE_CELLS = 70, 18
+"""Cells of a line from which files have their time, and those of the time with its gap."""
 MOST_ENTRIES = 1000
 """Maximum number of folder entries to examine."""
 SHOWN_SETTINGS = {
@@ -182,6 +184,8 @@ class FileEntry:
     name: str
     folder: bool
     byte: int | None
+    changed: float = 0.0
+    """Unix time of the last change."""
 
 
 def split_path(typed: str) -> tuple[str, str]:
@@ -191,8 +195,9 @@ def split_path(typed: str) -> tuple[str, str]:
 
 
 def find_files(typed: str) -> tuple[tuple[FileEntry, ...], str]:
-    """Return the files that complete the typed path, folders last, or the reason for having none.
+    """Return what completes the typed path, or the reason for having nothing.
 
+    Folders come first, then files, the newest first.
     Only folders and files that may be snapshots are listed, or whatever else begins with the typed
     name if there are none. Hidden entries are listed only if the typed name begins with a dot.
     """
@@ -213,7 +218,7 @@ def find_files(typed: str) -> tuple[tuple[FileEntry, ...], str]:
         return (), f"{clean(str(where))}: {error.strerror or error}"
     fitting = [item for item in files if item.folder or _may_be_snapshot(item.name)]
     listed = fitting if fitting or not beginning else files
-    listed.sort(key=lambda item: (item.folder, item.name))
+    listed.sort(key=lambda item: (not item.folder, -item.changed, item.name))
     if listed:
         return tuple(listed), ""
     if files:
@@ -227,8 +232,10 @@ def _may_be_snapshot(name: str) -> bool:
 
 def _file_entry(entry: os.DirEntry[str]) -> FileEntry:
     try:
-        folder = entry.is_dir()
-        return FileEntry(entry.name, folder, None if folder else entry.stat().st_size)
+        if entry.is_dir():
+            return FileEntry(entry.name, True, None)
+        about = entry.stat()
+        return FileEntry(entry.name, False, about.st_size, about.st_mtime)
     except OSError:
         return FileEntry(entry.name, False, None)
 
@@ -245,10 +252,19 @@ def complete_path(typed: str, entries: tuple[FileEntry, ...]) -> str:
 
 
 def file_line(item: FileEntry, cells: int) -> Line:
-    """Draw a file in the list: its size and its name."""
+    """Draw a file in the list: its size, the time of its last change, and its name."""
     size = "folder" if item.folder else text.size(item.byte)
     name = f"{item.name}/" if item.folder else item.name
-    return fit_line(line(Span(f"{size:>9}  ", TextStyle.QUIET), Span(name)), cells)
+    when = ""
+    if cells >= DATED_FROM:
+        date = text.date(item.changed) if item.changed else ""
+        when = f"{date:<{DATE_CELLS}}"
+    return fit_line(line(Span(f"{size:>9}  {when}", TextStyle.QUIET), Span(name)), cells)
+
+
+def first_file(entries: Sequence[FileEntry]) -> int:
+    """Return the index of the newest file, or of the first folder if there are no files."""
+    return next((at for at, item in enumerate(entries) if not item.folder), 0)
 
 
 # ---- the verdict and the file --------------------------------------------------------------------
