@@ -232,6 +232,19 @@ async def test_a_site_has_its_memory_over_the_events_where_there_is_room(
         assert "over events" not in on.text, "functions have no layer"
 
 
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 55)])
+async def test_few_sites_leave_their_rows_to_the_stack_and_the_plot(size: tuple[int, int]) -> None:
+    async with running(size) as on:
+        await open_file(on, str(DEMO))
+        await press(on, "a")
+        last = on.rows.index(on.row("demo_workloads.py:116 _evaluate"))
+        assert set(on.rows[last + 1].strip("│")) == {"─"}, "the rule"
+        await press(on, "slash", *"randn", "enter")
+        assert set(on.rows[5].strip("│")) == {"─"}, "below the only site"
+        await press(on, "slash", "escape")
+        assert set(on.rows[last + 1].strip("│")) == {"─"}
+
+
 async def test_zoom_and_cursor_of_the_timeline() -> None:
     async with running() as on:
         await open_file(on, TRAINING)

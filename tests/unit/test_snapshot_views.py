@@ -54,6 +54,7 @@ from tui.snapshots.views.overview import (
 from tui.snapshots.views.shared_lines import clamp_range, find_column, fit_place, stack_lines
 from tui.snapshots.views.sites import (
     SiteLine,
+    bar_cells,
     node_line,
     nodes,
     parse_search,
@@ -323,6 +324,11 @@ def test_sites_have_bars_of_their_shares_on_a_wide_screen() -> None:
     assert "█" not in narrow
     heading = plain(tree_heading("file", "bytes", 120))
     assert heading.index("by file") == wide.index("a.py")
+
+
+@pytest.mark.parametrize(("cells", "bar"), [(99, 0), (100, 18), (120, 22), (200, 94)])
+def test_bars_of_sites_take_what_their_labels_leave(cells: int, bar: int) -> None:
+    assert bar_cells(cells) == bar
 
 
 def test_sites_have_the_letter_of_their_layer_and_so_do_their_callers_bars() -> None:

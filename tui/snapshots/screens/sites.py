@@ -14,7 +14,7 @@ from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.kit.lines import Line, Span, TextStyle, line, paragraph
 from tui.kit.lists import FieldInput, NumberedList
-from tui.kit.pane import FittedView, LineBar, LinesView, text_cells
+from tui.kit.pane import FittedView, LineBar, LinesView, set_height, text_cells
 from tui.snapshots.explain.frames import Frame
 from tui.snapshots.model.calls import (
     DIFFERENCE,
@@ -132,7 +132,11 @@ class SitesPane(SnapshotPane):
 
     def _draw_below(self) -> None:
         """Draw the stack, and beside it the memory over the events if there is room."""
-        self.set_class(self._timeline_need() is not None, "-with-growth")
+        with_growth = self._timeline_need() is not None
+        self.set_class(with_growth, "-with-growth")
+        # Few lines leave their rows to what is below.
+        rows, most = len(self._lines_shown), self.size.height * (3 if with_growth else 4) // 6
+        set_height(self.tree_list, rows if 0 < rows < most else None)
         self.growth.display = self._layer() is not None
         self.stack.rebuild()
         self.growth.rebuild()

@@ -15,7 +15,9 @@ from tui.snapshots.views.site_bars import chip, layer_area
 
 Path = tuple[str, ...]
 LEAST_WITH_BARS, MOST_BAR = 100, 32
-"""Cells of a line from which sites have bars, and those of the longest bar."""
+"""Cells of a line from which sites have bars, and those of the longest bar beside long labels."""
+BESIDE_BAR = 108
+"""Cells of the figures and of a long label: bars have what is left of a wide line."""
 CHIP_CELLS = 4
 """Cells of a letter with the gap after it."""
 CHANGE_STYLES = {
@@ -118,7 +120,9 @@ def node_line(
 
 def bar_cells(cells: int) -> int:
     """Return the width of the bars of shares with the gap after them; 0 on a narrow screen."""
-    return 2 + min(MOST_BAR, cells // 6) if cells >= LEAST_WITH_BARS else 0
+    if cells < LEAST_WITH_BARS:
+        return 0
+    return 2 + max(min(MOST_BAR, cells // 6), cells - BESIDE_BAR)
 
 
 def tree_heading(grouping: Grouping, order: Order, cells: int) -> Line:
