@@ -165,6 +165,17 @@ async def test_empty_rows_below_the_verdict_show_the_memory_until_then(
             assert "other sites" in names
 
 
+@pytest.mark.parametrize(("size", "drawn"), [((120, 50), True), ((80, 24), False)])
+async def test_without_a_history_the_segments_are_below_the_verdict(
+    size: tuple[int, int], drawn: bool
+) -> None:
+    async with running(size) as on:
+        await open_file(on, str(Path(TRAINING).with_name("diffusion.pickle")))
+        assert ("Memory by segment (B)" in on.text) is drawn
+        assert ("more lines of the map" in on.text) is drawn
+        assert ("L large pool" in on.text) is drawn
+
+
 async def test_i_gives_the_reasons_for_the_verdict(tmp_path: Path) -> None:
     async with running((100, 40)) as on:
         await open_file(on, oom_file(tmp_path))

@@ -22,6 +22,7 @@ from tui.snapshots.views.map import (
     legend,
     map_line,
     overview_lines,
+    page_lines,
     parse_cells,
     picture,
     reserved_lines,
@@ -107,6 +108,20 @@ def test_what_stands_above_the_map_fits_its_width(cells: int, height: int, marks
     assert 2 <= len(rows) <= 6
     empty = overview_lines(MapPage((), 0, 0, 0, ()), cells, height, marks=marks)
     assert all(width(row) <= cells for row in empty)
+
+
+@given(st.integers(22, 240), st.integers(1, 60), st.booleans())
+def test_the_map_without_a_cursor_fits_its_room(cells: int, height: int, marks: bool) -> None:
+    rows = tuple(
+        RowPicture(full_segment(at, 8), "aaai", "9940", "0100", sites="001-") for at in range(30)
+    )
+    page = replace(PAGE, rows=rows, total=35)
+    drawn = page_lines(page, cells, height, marks=marks)
+    assert all(width(row) <= cells for row in drawn)
+    assert len(drawn) == min(height, len(page_lines(page, cells, 60)))
+    if height > 10:
+        whole = sum("8 B" in plain(row) for row in drawn)
+        assert f"and {35 - whole} more" in " ".join(plain(drawn[-1]).split()) or cells < 30
 
 
 def test_a_segment_is_drawn_in_strips_where_there_are_many_rows() -> None:

@@ -16,9 +16,12 @@ from tui.kit.lists import OfferList
 from tui.kit.pane import PADDING, ROOM, FittedView, LineBar, LinesView, Pane
 from tui.snapshots.explain.frames import Frame
 from tui.snapshots.model.calls import (
+    MAP,
     TIMELINE,
     VERDICT,
     Arguments,
+    MapArguments,
+    MapPage,
     Need,
     TimelineArguments,
     Value,
@@ -29,6 +32,7 @@ from tui.snapshots.model.results import FileInfo, Summary, Verdict
 from tui.snapshots.session.snapshot_reader import Answered, Refused, SnapshotReader
 from tui.snapshots.session.snapshot_session import SnapshotSession
 from tui.snapshots.views import layers
+from tui.snapshots.views import map as segments
 from tui.snapshots.views.overview import (
     exception_lines,
     explain_lines,
@@ -242,7 +246,7 @@ class VerdictPane(SnapshotPane):
         *first, clock = verdict_title(verdict, summary)
         return fit_title((*first, *whose, clock), self.outer_size.width - ROOM - PADDING)
 
-    # ---- the picture of the memory until the failure ----
+    # ---- the picture of the memory until the failure, or of the segments ----
 
     def _timeline_need(self) -> Need[TimelineArguments, Timeline] | None:
         focus, cells = self.session.focus, self.size.width - layers.GUTTER
@@ -252,21 +256,37 @@ class VerdictPane(SnapshotPane):
             return None
         return Need(TIMELINE, TimelineArguments(focus.device, cells))
 
+    def _map_need(self) -> Need[MapArguments, MapPage] | None:
+        """Return the request for the segments, which a file without a history has too."""
+        focus = self.session.focus
+        cells = self.size.width - 2 * len(INDENT) - segments.LABEL_CELLS
+        if focus is None or cells < 1 or self.size.height < LEAST_PICTURE_ROWS:
+            return None
+        if not self.lacks_history:
+            return None
+        return Need(MAP, MapArguments(focus.device, focus.event, 0, MOST_PICTURE_ROWS, cells, ()))
+
     def _size_picture(self) -> None:
         """Give the picture the rows that the text leaves empty, or hide it if they are few."""
-        timeline = self.value(self._timeline_need())
+        timeline, page = self.value(self._timeline_need()), self.value(self._map_need())
         rows = min(self.size.height - len(self.body.shown_lines), MOST_PICTURE_ROWS)
         shown = False
         if timeline is not None and timeline.buckets and rows >= LEAST_PICTURE_ROWS:
             legend = self._legend(timeline, self.size.width, rows)
             shown = rows - len(legend) >= LEAST_CHART_ROWS
+        elif page is not None and page.rows:
+            shown = rows >= LEAST_PICTURE_ROWS
         self.picture.display = shown
         if shown:
             self.picture.styles.height = rows
             self.picture.rebuild()
 
     def _picture_lines(self, cells: int, rows: int) -> list[Line]:
-        timeline = self.value(self._timeline_need())
+        timeline, page = self.value(self._timeline_need()), self.value(self._map_need())
+        if timeline is None and page is not None:
+            room = max(1, cells - 2 * len(INDENT))
+            lines = segments.page_lines(page, room, rows, marks=self.app.no_color)
+            return [line(INDENT, *row) for row in lines]
         if timeline is None:
             return []
         legend = self._legend(timeline, cells, rows)
@@ -312,8 +332,8 @@ class VerdictPane(SnapshotPane):
         return Need(VERDICT, VerdictArguments(focus.device, event))
 
     def needs(self) -> Sequence[Need[Any, Any] | None]:
-        """Return requests for the verdict and for the picture of the timeline."""
-        return self._need(), self._timeline_need()
+        """Return requests for the verdict and for the picture below it."""
+        return self._need(), self._timeline_need(), self._map_need()
 
     def explanation(self) -> TextScreen | str:
         """Return a dialog with the reasons for the verdict, or why there is none."""

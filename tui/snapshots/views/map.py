@@ -247,6 +247,26 @@ def overview_lines(page: MapPage, cells: int, height: int, *, marks: bool = Fals
     return [*lines, legend(page.rows, cells, marks=marks)]
 
 
+def page_lines(page: MapPage, cells: int, rows: int, *, marks: bool = False) -> list[Line]:
+    """Draw the map without a cursor: a heading, all memory, and as many segments as fit.
+
+    Args:
+        page: the map, from its first line.
+        cells: width of a line.
+        rows: the most lines.
+        marks: as for :func:`picture`.
+    """
+    heading = fit_line(line(Span("Memory by segment (B)", TextStyle.HEADING)), cells)
+    above = [(), heading, *overview_lines(page, cells, rows, marks=marks)]
+    room = max(0, rows - len(above))
+    shown = page.rows if page.total <= room else page.rows[: max(0, room - 1)]
+    segments = [map_line(each, cells, marks=marks) for each in shown]
+    if more := page.total - len(shown):
+        words = f"{'':>9} and {text.count(more, 'more line')} of the map"
+        segments.append(fit_line(line(_quiet(words)), cells))
+    return [*above, *segments][:rows]
+
+
 def _site_parts(sites: Sequence[SiteInUse]) -> list[Line]:
     return [
         line(chip(site.rank), f" {site.label}", Span(f" {text.size(site.bytes)}", TextStyle.QUIET))
