@@ -16,7 +16,7 @@ from tui.snapshots.model.calls import ReportArguments
 from tui.snapshots.model.facts import format_used
 from tui.snapshots.model.results import Verdict
 from tui.snapshots.model.snapshot import Snapshot
-from tui.snapshots.reader.serve import redact_snapshot
+from tui.snapshots.reader.serve import redact_circumstances, redact_snapshot
 from workloads.protocol import wire
 
 TAKEN = inventory(
@@ -87,6 +87,22 @@ def test_a_redacted_explanation_has_no_user_name() -> None:
     assert told.where.filename.endswith("/work/train.py")
     assert "ann" not in wire.encode(told).decode()
     assert redact("/home/ann/x") == redact(redact("/home/ann/x"))
+
+
+def test_a_redacted_explanation_keeps_the_figures_of_the_watch() -> None:
+    _, redact = redact_snapshot(watched())
+    holder = Holder(4242, 2 * GIB, "ann", "python /home/ann/work/other.py")
+    known = Circumstances(
+        watched=True,
+        holders=(holder,),
+        known=(holder,),
+        process=5 * GIB,
+        source="load('/home/ann')",
+    )
+    without = redact_circumstances(known, redact)
+    assert without.holders == without.known == (Holder(4242, 2 * GIB),)
+    assert (without.watched, without.process) == (True, 5 * GIB)
+    assert "ann" not in wire.encode(without).decode()
 
 
 def test_the_verdict_has_the_total_that_the_run_recorded() -> None:

@@ -32,6 +32,31 @@ def test_names_are_taken_out(before: str, after: str) -> None:
     assert redact(redact(before)) == after
 
 
+@pytest.mark.parametrize(
+    ("home", "before", "after"),
+    [
+        ("/data/people/ann", "/data/people/ann/runs/a.pickle", "~/runs/a.pickle"),
+        ("/data/people/ann/", 'File "/data/people/ann", line 3', 'File "~", line 3'),
+        ("/data/people/ann", "/data/people/anna/x", "/data/people/anna/x"),
+        ("/data/people/ann", "/mnt/data/people/ann/x", "/mnt/data/people/ann/x"),
+        ("/home/ann", "/home/ann/x", "/home/user/x"),
+        ("/home/group/ann", "/home/group/ann/x", "~/x"),
+        ("/root", "/root/x", "/root/x"),
+        ("/", "/x/y", "/x/y"),
+        ("", "/x/y", "/x/y"),
+    ],
+)
+def test_our_own_home_is_taken_out_wherever_it_is(home: str, before: str, after: str) -> None:
+    redact = Redactor(["/home/user/x"], home=home)
+    assert redact(before) == after
+    assert redact(redact(before)) == after
+
+
+def test_our_own_name_is_taken_out_of_other_paths() -> None:
+    assert Redactor([], name="jane")("/data/jane/x of jane") == "/data/user/x of user"
+    assert Redactor([], name="root")("/root/x") == "/root/x"
+
+
 def test_a_name_within_another_does_not_leave_the_rest_of_it() -> None:
     redact = Redactor(["C:\\Users\\Ann\\a", "C:\\Users\\Ann Lee\\a"])
     assert redact.names == ("Ann", "Ann Lee")

@@ -8,7 +8,6 @@ or this program's folders. It is JSON, so users can read it before they send it.
 from __future__ import annotations
 
 import asyncio
-import getpass
 import json
 import os
 import re
@@ -27,7 +26,7 @@ from tui.core import reports
 from tui.core.child.runner import query_runner
 from tui.core.text import secrets
 from tui.core.text.glyphs import rows_of_text
-from tui.core.text.redact import whole_words, with_texts
+from tui.core.text.redact import read_own_name, whole_words, with_texts
 from tui.devices.cli.sample import read_sample
 from tui.devices.host_options import add_connection
 from tui.devices.host_plan import find_other_hosts
@@ -211,7 +210,7 @@ class Anonymizer:
             os.environ.get(name, "") for name in ("USER", "LOGNAME", "SUDO_USER", "USERNAME")
         ]
         folders = (*homes, os.path.expanduser("~"))  # noqa: PTH111 (never raises)
-        people = {*users, *own_names, _read_own_name(), *(Path(folder).name for folder in folders)}
+        people = {*users, *own_names, read_own_name(), *(Path(folder).name for folder in folders)}
         names = {*hosts, socket.gethostname(), os.environ.get("HOSTNAME", "")}
         names |= {name.partition(".")[0] for name in names}
         self._users = whole_words(people - {"root", "home", "user"})
@@ -241,13 +240,6 @@ class Anonymizer:
             if text.startswith(f"{folder}/"):
                 return "/".join(filter(None, (PATH, name, text[len(folder) + 1 :])))
         return PATH if len(text) > 1 else text
-
-
-def _read_own_name() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return ""  # a user without a password entry, as in containers
 
 
 def build_bundle(

@@ -2,14 +2,17 @@
 
 Equal texts give equal results. In a path, the name of the user becomes ``user``; ``/root``
 identifies nobody and stays. A name found in a home directory is also replaced as a whole part of
-other paths, such as ``/data/jane/run``.
+other paths, such as ``/data/jane/run``. Our own home directory may be anywhere: elsewhere than in
+one of the usual folders it becomes ``~``.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import getpass
 import re
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TypeVar, cast
 
 NAME = "user"
@@ -33,16 +36,35 @@ _SHARED = frozenset(
 """Names that identify nobody."""
 
 
+def read_own_name() -> str:
+    """Return the name of our own user; empty without one, as in containers."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""
+
+
+def read_own_home() -> str:
+    """Return our own home directory; empty without one."""
+    try:
+        return str(Path.home())
+    except RuntimeError:
+        return ""
+
+
 class Redactor:
     """Replaces user names; created for one file, after collecting every name in it."""
 
-    def __init__(self, texts: Iterable[str]) -> None:
+    def __init__(self, texts: Iterable[str], *, home: str = "", name: str = "") -> None:
         """Collect the names.
 
         Args:
             texts: paths, and any text that may hold paths.
+            home: our own home directory; empty for one that is only in the usual folders.
+            name: our own user's name; empty if it is only in the texts.
         """
-        names: set[str] = set()
+        self._home = _compile_home(home)
+        names: set[str] = {name}
         for text in texts:
             for pattern in (_HOMES, _TEMPORARY):
                 names.update(match["name"] for match in pattern.finditer(text))
@@ -54,6 +76,8 @@ class Redactor:
 
     def __call__(self, text: str) -> str:
         """Return a text without user names."""
+        if self._home is not None:
+            text = self._home.sub("~", text)
         text = _HOMES.sub(_replaced, text)
         text = _TEMPORARY.sub(_replaced, text)
         return text if self._names is None else self._names.sub(NAME, text)
@@ -61,6 +85,14 @@ class Redactor:
     def all_of(self, value: T) -> T:
         """Redact every text within a value, including the keys of dicts: see :func:`with_texts`."""
         return with_texts(value, self, keys=True)
+
+
+def _compile_home(home: str) -> re.Pattern[str] | None:
+    """Return a pattern of a home directory that the other rules leave; ``None`` if it may stay."""
+    home = home.rstrip("/")
+    if len(home) < 2 or home == "/root" or _HOMES.fullmatch(home):
+        return None
+    return re.compile(rf"(?<![\w.~-]){re.escape(home)}(?![\w.-])")
 
 
 def _replaced(match: re.Match[str]) -> str:

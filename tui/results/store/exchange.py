@@ -91,7 +91,8 @@ class ResultRedaction:
     """
 
     def __init__(self, boxes: Iterable[str], home: Path | None = None) -> None:
-        self._users = Redactor([f"/home/{(home or Path.home()).name}/"])
+        home = home or Path.home()
+        self._users = Redactor([f"/home/{home.name}/"], home=str(home))
         self._boxes = whole_words(boxes, within=r"\w-")
         self._named: dict[tuple[str, str], str] = {}
 

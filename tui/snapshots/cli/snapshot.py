@@ -177,11 +177,9 @@ def snapshot(options: SnapshotOptions) -> int:
 async def _print_snapshot(
     options: SnapshotOptions, paths: tuple[str, ...], text: str, *, compares: bool
 ) -> int:
-    # A watched run's facts name users, and describe one file.
-    alone = not compares and not options.without_names
-    async with open_reader(
-        _build_load(options, paths, text), options.find_context if alone else without_context
-    ) as reader:
+    # A watched run's facts describe one file.
+    find_context = without_context if compares else options.find_context
+    async with open_reader(_build_load(options, paths, text), find_context) as reader:
         loaded = await reader.loaded()
         event, top, at_peak = options.at, options.top, options.peak
         if options.json or options.markdown:

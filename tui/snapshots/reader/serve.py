@@ -11,9 +11,10 @@ from dataclasses import replace
 from typing import Any
 
 from tui.core.child.inside import ParentChannel
-from tui.core.text.redact import Redactor
+from tui.core.text.redact import Redactor, read_own_home, read_own_name
 from tui.snapshots import MEMORY_OPTION, STANDARD_INPUT
 from tui.snapshots.analysis.analysis import Analysis
+from tui.snapshots.explain.evidence import Circumstances, Holder
 from tui.snapshots.explain.frames import Frame
 from tui.snapshots.model.calls import Slot
 from tui.snapshots.model.results import FileInfo
@@ -46,7 +47,9 @@ def redact_snapshot(snapshot: Snapshot, texts: Iterable[str] = ()) -> tuple[Snap
             *snapshot.contexts,
             *_texts_in(to_plain(snapshot.agent)),
             *texts,
-        )
+        ),
+        home=read_own_home(),
+        name=read_own_name(),
     )
     frames = tuple(
         Frame(redact(frame.filename), frame.line, frame.name) for frame in snapshot.frames
@@ -63,6 +66,20 @@ def redact_snapshot(snapshot: Snapshot, texts: Iterable[str] = ()) -> tuple[Snap
             agent=redact.all_of(snapshot.agent),
         ),
         redact,
+    )
+
+
+def redact_circumstances(known: Circumstances, redact: Redactor) -> Circumstances:
+    """Remove user names from a watch's facts, and the commands of other processes."""
+
+    def without_names(holders: tuple[Holder, ...]) -> tuple[Holder, ...]:
+        return tuple(Holder(holder.pid, holder.bytes) for holder in holders)
+
+    return replace(
+        known,
+        holders=without_names(known.holders),
+        known=without_names(known.known),
+        source=redact(known.source),
     )
 
 
@@ -265,12 +282,12 @@ def _read(request: Load, source: int | None, send: Send, spent: list[object]) ->
             for number, path in enumerate(request.paths, start=1)
         ]
         gc.freeze()
-    text = request.oom_text
+    text, known = request.oom_text, request.circumstances
     if request.redact:
-        read, text = _redact_files(read, text)
+        read, text, known = _redact_files(read, text, known)
     files = tuple(Analysis(snapshot) for snapshot in read)
     pace.report(0, len(read), "checking")
-    analysed = Files(files, tuple(file.faults for file in files), text, request.circumstances)
+    analysed = Files(files, tuple(file.faults for file in files), text, known)
     devices = analysed.files[0].devices
     summaries = []
     for number, device in enumerate(devices.values()):
@@ -320,13 +337,16 @@ def _combine_estimates(estimates: list[Estimate]) -> Estimate:
     )
 
 
-def _redact_files(read: list[Snapshot], text: str) -> tuple[list[Snapshot], str]:
+def _redact_files(
+    read: list[Snapshot], text: str, known: Circumstances | None
+) -> tuple[list[Snapshot], str, Circumstances | None]:
     redacted = []
     for snapshot in read:
         without, redact = redact_snapshot(snapshot, (text,))
         redacted.append(without)
         text = redact(text)
-    return redacted, text
+        known = known and redact_circumstances(known, redact)
+    return redacted, text, known
 
 
 def _offset_notes(snapshot: Snapshot) -> list[str]:
