@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tui.snapshots.analysis.verdict import parse_oom_texts
+from tui.snapshots.explain.oom_text import parse_oom_texts
 from tui.watch.cli.ooms import oom_lines
 from tui.watch.runs.failures import with_exit_code
 from tui.watch.runs.ooms import FROM_EXCEPTION, REBUILT, rebuilt_text

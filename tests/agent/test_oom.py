@@ -12,7 +12,8 @@ import pytest
 from tests.agent.interpreters import environment
 from tests.agent.programs import ENDS_AFTER_AUTOGRAD
 from tui.snapshots.analysis.analysis import Analysis
-from tui.snapshots.analysis.verdict import judge, parse_oom_texts
+from tui.snapshots.analysis.verdict import judge
+from tui.snapshots.explain.oom_text import parse_oom_texts
 from tui.snapshots.model.results import Verdict
 from tui.snapshots.read.load import load
 from tui.watch.runs.ooms import FROM_EXCEPTION, REBUILT

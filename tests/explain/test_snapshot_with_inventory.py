@@ -9,9 +9,10 @@ from tests.explain.scenes import GIB, MIB, TRAIN, container, growing, inventory,
 from tests.snapshots.scenes import oom, scene, segment
 from tui.snapshots.analysis.analysis import Analysis
 from tui.snapshots.analysis.report import snapshot_markdown, snapshot_report
-from tui.snapshots.analysis.verdict import judge, parse_oom_texts
+from tui.snapshots.analysis.verdict import judge
 from tui.snapshots.explain.evidence import Circumstances, Holder, Rate
 from tui.snapshots.explain.inventory import AgentRecord, OomFacts
+from tui.snapshots.explain.oom_text import parse_oom_texts
 from tui.snapshots.model.calls import ReportArguments
 from tui.snapshots.model.facts import format_used
 from tui.snapshots.model.results import Verdict

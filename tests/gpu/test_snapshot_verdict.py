@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tui.snapshots.analysis.analysis import Analysis
-from tui.snapshots.analysis.verdict import judge, parse_oom_texts
+from tui.snapshots.analysis.verdict import judge
+from tui.snapshots.explain.oom_text import parse_oom_texts
 from tui.snapshots.model.results import Cause, Verdict
 from tui.snapshots.read.load import load
 

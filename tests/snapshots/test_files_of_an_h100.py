@@ -8,8 +8,9 @@ from __future__ import annotations
 import pytest
 
 from tests.snapshots.test_real_files import device
-from tui.snapshots.analysis.verdict import judge, parse_oom_texts
+from tui.snapshots.analysis.verdict import judge
 from tui.snapshots.explain.explanation import Explanation
+from tui.snapshots.explain.oom_text import parse_oom_texts
 
 BESIDE = (500 * 2**20, 800 * 2**20)
 """Memory of a CUDA context and its libraries on that card, at least and at most."""

@@ -19,7 +19,8 @@ from tests.snapshots.clones import clone
 from tests.tiers import with_variants
 from tui.kit.command_line.output import UsageError
 from tui.snapshots.analysis.analysis import Analysis
-from tui.snapshots.analysis.verdict import judge, parse_oom_texts
+from tui.snapshots.analysis.verdict import judge
+from tui.snapshots.explain.oom_text import parse_oom_texts
 from tui.snapshots.model.snapshot import SnapshotError
 from tui.snapshots.options import parse_memory
 from tui.snapshots.read import limits

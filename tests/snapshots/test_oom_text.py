@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.snapshots.analysis.verdict import find_matching_text, parse_oom_texts, to_bytes
-from tui.snapshots.model.results import OomText
+from tui.snapshots.analysis.verdict import find_matching_text
+from tui.snapshots.explain.oom_text import OomText, parse_oom_texts, to_bytes
 
 MIB, GIB = 1 << 20, 1 << 30
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from tests.snapshots.scenes import MIB, PIECE, Raw, oom, scene, segment
 from tui.snapshots.analysis.allocations import round_up
 from tui.snapshots.analysis.cause import SMALLEST_SQUARE, describe_shape, find_squares
-from tui.snapshots.analysis.verdict import judge, parse_oom_texts
+from tui.snapshots.analysis.verdict import judge
+from tui.snapshots.explain.oom_text import parse_oom_texts
 from tui.snapshots.model.results import Cause, Verdict
 
 GIB = 1 << 30

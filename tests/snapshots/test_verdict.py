@@ -13,10 +13,11 @@ from tests.snapshots.scenes import MIB, PIECE, Raw, oom, scene, segment
 from tui.core.text.commands import EXAMPLE, RECORDING
 from tui.snapshots.analysis.analysis import Analysis
 from tui.snapshots.analysis.cause import CAUSE_OF, compute_segment_size
-from tui.snapshots.analysis.verdict import judge, parse_oom_texts
+from tui.snapshots.analysis.verdict import judge
 from tui.snapshots.explain.explanation import LeadingCause
+from tui.snapshots.explain.oom_text import OomText, parse_oom_texts
 from tui.snapshots.explain.thresholds import has_fitting_piece
-from tui.snapshots.model.results import Cause, OomText, Verdict
+from tui.snapshots.model.results import Cause, Verdict
 
 GIB_TEXT = (
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 100.00 MiB. GPU 0 has a total"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,11 +11,19 @@ import pytest
 
 from tests.screens.stored_runs import store_runs
 from tests.screens.watched import an_oom, device, process_log, ran_out
+from tui.snapshots.explain.evidence import Circumstances
+from tui.snapshots.model.facts import format_used
+from tui.watch.runs import runs
 from tui.watch.session import stored_ooms
 from tui.watch.session.run_folder import RunFolder, StoredRun
-from tui.watch.session.stored_ooms import StoredOoms, describe_fatal_oom, explain_stored
+from tui.watch.session.stored_ooms import (
+    StoredOoms,
+    describe_fatal_oom,
+    explain_stored,
+    find_oom_context,
+)
 from tui.watch.session.watched_session import WatchedRunSession
-from tui.watch.state.explained import explain_row, newest_oom
+from tui.watch.state.explained import explain_row, explain_without_snapshot, newest_oom
 
 
 @pytest.fixture
@@ -56,6 +65,63 @@ def test_without_samples_the_log_alone_explains(stored: StoredRun, is_folder: bo
     assert found.oom.step == an_oom().step
     assert "live tensors hold 130 GiB" in found.explanation.line
     assert "grow" not in found.explanation.line
+
+
+def test_a_snapshot_of_a_run_has_what_the_run_knows_of_its_oom(stored: StoredRun) -> None:
+    # Without run.json, as of a run that --env has prepared.
+    path = stored.run.folder / "oom-1.pickle"
+    context = find_oom_context(path)
+    assert context is not None
+    assert context.text.endswith(an_oom().text)
+    known = context.circumstances
+    assert known.watched
+    assert known.growth is not None
+    assert known.process is not None
+    assert find_oom_context(stored.run.folder / "other.pickle") is None
+    assert find_oom_context(stored.run.folder.parent / "oom-1.pickle") is None
+    other = stored.run.folder.parent.parent / "other"
+    shutil.copytree(stored.run.folder, other)
+    assert find_oom_context(other / "oom-1.pickle") is None
+
+
+@pytest.mark.parametrize("is_own", [True, False])
+def test_a_copied_folder_of_a_run_names_no_file_that_is_read(
+    stored: StoredRun, tmp_path: Path, is_own: bool
+) -> None:
+    (tmp_path / "train.py").write_text("\n" * 40 + "loss.backward()\n")
+    place = stored.run.folder
+    if not is_own:
+        place = tmp_path / "copies" / place.name
+        shutil.copytree(stored.run.folder, place)
+    run = replace(stored.run, folder=place, cwd=str(tmp_path))
+    runs.save(run)
+    context = find_oom_context(place / "oom-1.pickle")
+    assert context is not None
+    assert context.text.endswith(an_oom().text)
+    assert context.circumstances.growth is not None
+    assert context.circumstances.source == ("loss.backward()" if is_own else "")
+
+
+def test_the_exceptions_text_has_the_total_of_a_device_with_a_limit() -> None:
+    text = (
+        "CUDA out of memory. Tried to allocate 128.00 MiB. GPU 0 has a total capacity of 7.40 GiB"
+        " of which 2.88 GiB is free. Including non-PyTorch memory, this process has 4.51 GiB memory"
+        " in use. 4.00 GiB allowed; Of the allocated memory 3.81 GiB is allocated by PyTorch."
+    )
+    limited = an_oom(
+        request=128 << 20, free=2953 << 20, limit=4 << 30, allocated=3904 << 20, reserved=4086 << 20
+    )
+    told = explain_without_snapshot(replace(limited, text=text), Circumstances(watched=True))
+    assert format_used(told) == "Used 4.5 GiB of 7.4 GiB"
+    assert told.cause == "process limit"
+    assert "outside torch" in {row.name for row in told.account}
+    # Without the text, the total of NVML; without both, what is known at least.
+    for known, words in (
+        (Circumstances(total=8188 << 20), "Used 5.1 GiB of 8 GiB"),
+        (Circumstances(), "Used 4.0 GiB of at least 6.9 GiB"),
+    ):
+        told = explain_without_snapshot(limited, known)
+        assert format_used(told).startswith(words)
 
 
 def test_the_last_words_on_a_run_are_its_conclusion_and_what_helps_most(stored: StoredRun) -> None:

@@ -25,9 +25,8 @@ from tui.watch.runs.run_summary import describe_left_run
 from tui.watch.runs.runs import StartedRun
 from tui.watch.runs.start import is_child
 from tui.watch.screens.tab import WatchTab
-from tui.watch.session.stored_ooms import describe_fatal_oom
+from tui.watch.session.stored_ooms import describe_fatal_oom, find_oom_context
 from tui.watch.session.watched_session import WatchedRunSession
-from tui.watch.state.explained import find_oom_context
 
 if TYPE_CHECKING:
     from tui.app.tabs import TabbedApp

@@ -146,7 +146,7 @@ COMMANDS: dict[str, ListedCommand] = {
         "tui.snapshots.cli.snapshot",
         "Explain an allocator snapshot: why did memory run out?",
         example="memory.pickle --top 20",
-        passes={"find_context": "tui.watch.state.explained:find_oom_context"},
+        passes={"find_context": "tui.watch.session.stored_ooms:find_oom_context"},
     ),
     # Show.
     "demo": ListedCommand(

@@ -13,10 +13,11 @@ from tui.snapshots.analysis.cause import Figures
 from tui.snapshots.analysis.frames import Stacks
 from tui.snapshots.analysis.layers import Categories
 from tui.snapshots.analysis.layout import DEFAULT_POOL, Filled, Layout
-from tui.snapshots.explain.evidence import Circumstances, Evidence, Growth, Holder, Purpose
+from tui.snapshots.explain.evidence import Circumstances, Evidence, Growth, Purpose
 from tui.snapshots.explain.frames import Frame, classify_frame, goes_through, in_backward
 from tui.snapshots.explain.inventory import Inventory, ThreadStack
-from tui.snapshots.model.results import Entry, OomText, State
+from tui.snapshots.explain.oom_text import OomText, list_other_holders
+from tui.snapshots.model.results import Entry, State
 from tui.snapshots.model.snapshot import Action, Trace
 
 PoolKind = Literal["CUDA graphs", "MemPool", "private pools"]
@@ -196,7 +197,7 @@ def gather_evidence(
     if facts is not None and total is None:
         # torch passes its observer the device's total, or the part that it was allowed to use.
         refused = facts.free >= needed and state.reserved + needed > facts.limit
-        total, allowed = (None, facts.limit) if refused else (facts.limit, allowed)
+        total, allowed = (circumstances.total, facts.limit) if refused else (facts.limit, allowed)
     known = list_purposes(table, device.categories, stacks, event)
     own = None if message is None else message.process
     half, narrow = find_half_block(device, event, entry.size, state.live, inventory)
@@ -230,7 +231,7 @@ def gather_evidence(
         process=circumstances.process if own is None else own,
         others=figures.others,
         others_least=figures.others_least,
-        holders=circumstances.holders or _list_other_holders(message, circumstances.known),
+        holders=circumstances.holders or list_other_holders(message, circumstances.known),
         stack=stack,
         threads=threads,
         thread=thread,
@@ -251,11 +252,3 @@ def gather_evidence(
         history=history,
         source=circumstances.source,
     )
-
-
-def _list_other_holders(message: OomText | None, known: tuple[Holder, ...]) -> tuple[Holder, ...]:
-    """List other processes from the text; without this process's own figure they may include it."""
-    if message is None or message.process is None:
-        return ()
-    names = {holder.pid: (holder.user, holder.command) for holder in known}
-    return tuple(Holder(pid, size, *names.get(pid, ("", ""))) for pid, size in message.others)

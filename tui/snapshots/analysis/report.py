@@ -17,6 +17,7 @@ from tui.snapshots.analysis.verdict import judge
 from tui.snapshots.explain.evidence import Circumstances, Growth
 from tui.snapshots.explain.explanation import Explanation, Remedy
 from tui.snapshots.explain.frames import Frame, classify_frame, format_frame, format_frame_path
+from tui.snapshots.explain.oom_text import OomText
 from tui.snapshots.model.calls import ReportArguments
 from tui.snapshots.model.facts import (
     Fact,
@@ -31,7 +32,6 @@ from tui.snapshots.model.results import (
     AGAINST_OOM,
     OF_CACHED,
     Difference,
-    OomText,
     SiteRow,
     State,
     Summary,

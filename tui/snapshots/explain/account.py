@@ -261,7 +261,7 @@ def _divide_cached(evidence: Evidence, torch: _Whole) -> None:
     )
     torch.deduct("other streams", evidence.streams_cached, "cached for other streams")
     if evidence.largest is None:
-        torch.deduct_rest("cached", "not in use, in pieces of unknown size")
+        torch.deduct_rest("cached", "not in use: fragmentation, other streams or private pools")
     else:
         torch.deduct_rest("fragmentation", "cached beside live blocks")
 

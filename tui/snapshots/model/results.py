@@ -18,6 +18,7 @@ from tui.snapshots.explain.evidence import Growth
 from tui.snapshots.explain.explanation import Explanation, Remedy
 from tui.snapshots.explain.frames import Frame
 from tui.snapshots.explain.frames import FrameKind as FrameKind
+from tui.snapshots.explain.oom_text import OomText
 from tui.snapshots.model.pictures import Fragmentation
 
 Grouping = Literal[
@@ -187,28 +188,6 @@ class Difference:
     live_b: int
     reserved_a: int
     reserved_b: int
-
-
-@dataclass(frozen=True, slots=True)
-class OomText:
-    """The content of one ``torch.OutOfMemoryError`` message; sizes as printed, to 2 digits."""
-
-    requested: int | None
-    requested_within: int = 0
-    """Half of the last printed digit in bytes, the maximum rounding error of the printed size."""
-    device: int | None = None
-    total: int | None = None
-    device_free: int | None = None
-    allowed: int | None = None
-    """The limit of ``set_per_process_memory_fraction``, if one was set."""
-    process: int | None = None
-    """Bytes that this process uses on the device, including non-PyTorch memory."""
-    others: tuple[tuple[int, int], ...] = ()
-    """Pid and bytes of each other process."""
-    address_space: bool = False
-    """True if virtual address space ran out, not memory."""
-    logged: bool = False
-    """True if torch logged the message when the driver refused memory, without an exception."""
 
 
 AGAINST_OOM = "What would help"

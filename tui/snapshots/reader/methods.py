@@ -25,9 +25,10 @@ from tui.snapshots.analysis.report import (
     snapshot_report,
 )
 from tui.snapshots.analysis.sites import Query
-from tui.snapshots.analysis.verdict import find_message, judge, parse_oom_texts
+from tui.snapshots.analysis.verdict import find_message, judge
 from tui.snapshots.explain.evidence import Circumstances
 from tui.snapshots.explain.frames import Frame
+from tui.snapshots.explain.oom_text import parse_oom_texts
 from tui.snapshots.model.calls import (
     DIFFERENCE,
     FLAME,

@@ -397,7 +397,9 @@ class SnapshotReader:
             self.store.end("failed", f"the reader cannot be started: {why}")
             self._report_change()
             return
-        child.send(self._complete_load(request))
+        # A thread, because the samples of a long run take a while to read.
+        complete = await asyncio.to_thread(self._complete_load, request)
+        child.send(complete)
         async for event in child.events():
             fault = self._apply(event)
             if fault:

@@ -9,6 +9,7 @@ from pathlib import Path
 from tui.watch.runs.ooms import Oom
 from tui.watch.runs.process_logs import ProcessLog, process_logs_in
 from tui.watch.runs.runs import StartedRun
+from tui.watch.runs.untrusted import open_regular
 
 LONGEST_LOG = 1 << 20
 """Bytes at the end of a run's output that are searched."""
@@ -23,7 +24,7 @@ LONGEST_LINE = 400
 def last_lines(run: StartedRun) -> list[str]:
     """Return the lines at the end of a run's output, shortened; none if it cannot be read."""
     try:
-        with run.log.open("rb") as file:
+        with open_regular(run.log) as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - LONGEST_LOG))
             lines = file.read(LONGEST_LOG).splitlines()
     except OSError:
@@ -40,10 +41,8 @@ def texts_of(run: StartedRun, oom: Oom) -> str:
 def oom_of_snapshot(path: Path) -> tuple[ProcessLog, Oom] | None:
     """Return the process and the OOM at which a snapshot in a run's folder was written.
 
-    ``None`` if the file is in no run's folder, or was written on demand.
+    ``None`` if no agent has noted it there, or if it was written on demand.
     """
-    if not (path.parent / "run.json").is_file():
-        return None
     for log in process_logs_in(path.parent):
         for oom in log.ooms:
             if oom.snapshot is not None and oom.snapshot.name == path.name:

@@ -260,6 +260,11 @@ def read_again(run: StartedRun) -> StartedRun:
     return _read(run.folder) or run
 
 
+def read_run(place: Path) -> StartedRun | None:
+    """Return the run in a folder, which need not be ours; ``None`` without one."""
+    return _read(place)
+
+
 def find_run(name: str) -> StartedRun:
     """Return the stored run with this folder name, or the only one whose name starts with it.
 

@@ -7,18 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from tui.allocators.findings import Finding, GrowthPer, GrowthRate, Track
 from tui.devices.state.watched_processes import Allocator, WatchedProcesses
-from tui.snapshots.explain.evidence import Circumstances, Evidence, Holder, OomContext, Rate
+from tui.snapshots.explain.evidence import Circumstances, Evidence, Holder, Rate
 from tui.snapshots.explain.explain import explain, explain_driver_oom
 from tui.snapshots.explain.explanation import Explanation
 from tui.snapshots.explain.frames import Frame, find_user_frame
 from tui.snapshots.explain.inventory import Inventory, find_main_stack
-from tui.watch.runs import runs
-from tui.watch.runs.log_texts import oom_of_snapshot, source_line, texts_of
-from tui.watch.runs.ooms import Oom, rank_oom
+from tui.snapshots.explain.oom_text import (
+    OomText,
+    compute_others,
+    list_other_holders,
+    parse_oom_texts,
+)
+from tui.watch.runs.log_texts import source_line
+from tui.watch.runs.ooms import FROM_EXCEPTION, Oom, rank_oom
 from tui.watch.runs.process_logs import ProcessLog
 from tui.watch.runs.runs import StartedRun
 from tui.watch.state.processes import holders_of
@@ -42,12 +46,13 @@ def _find_rate(
 
 def circumstances_of_row(row: WatchedDevice) -> Circumstances:
     """Return the circumstances of one device that need no file."""
+    gpu = row.gpu or row.full_gpu
     return Circumstances(
         watched=True,
         recorded=row.log is not None and row.log.records,
         growth=_find_rate(row.growth, row.growth_per, row.findings),
         holders=row.holders or _of_driver_oom(row),
-        total=row.full_gpu.total if row.full_gpu else None,
+        total=gpu.total if gpu else None,
         process=row.placed.process,
     )
 
@@ -87,21 +92,6 @@ def _rank(candidate: ProcessOom) -> tuple[tuple[bool, float], bool]:
 def explain_row(newest: ProcessOom) -> Explanation:
     """Explain an OOM by what the watch knows of its process."""
     return explain_without_snapshot(newest.oom, circumstances_of_row(newest.row))
-
-
-def find_oom_context(path: Path) -> OomContext | None:
-    """Return the OOM facts from the run that wrote a snapshot, or ``None`` without a run."""
-    try:
-        if path.parent.parent.resolve() != runs.folder().resolve():
-            return None
-        run = runs.find_run(path.parent.name)
-    except (OSError, LookupError):
-        return None
-    context = oom_of_snapshot(path)
-    if context is None:
-        return None
-    log, oom = context
-    return OomContext(texts_of(run, oom), circumstances(run, log, oom, None))
 
 
 def find_allocator(processes: WatchedProcesses, log: ProcessLog, oom: Oom) -> Allocator | None:
@@ -193,7 +183,12 @@ def explain_without_snapshot(oom: Oom, known: Circumstances) -> Explanation:
         return explain_driver_oom(stack, oom.step, oom.thread, oom.reserved, known)
     threads = () if inventory is None else inventory.threads
     limited = oom.is_at_process_limit
-    others = sum(holder.bytes for holder in known.holders) if known.holders else None
+    message = _parse_exception(oom)
+    holders = known.holders or list_other_holders(message, known.known)
+    others = sum(holder.bytes for holder in holders) if holders else None
+    if others is None and message is not None:
+        others = compute_others(message, oom.reserved, oom.free)
+    own = None if message is None else message.process
     return explain(
         Evidence(
             device=oom.device,
@@ -204,13 +199,13 @@ def explain_without_snapshot(oom: Oom, known: Circumstances) -> Explanation:
             reserved=oom.reserved,
             step=oom.step,
             free=oom.free,
-            total=None if limited else oom.limit,
+            total=_find_total(message, known) if limited else oom.limit,
             allowed=oom.limit if limited else None,
-            process=known.process,
+            process=known.process if own is None else own,
             others=others,
             # The allocator returns whole free segments before it fails.
             stuck=max(0, oom.reserved - oom.allocated),
-            holders=known.holders,
+            holders=holders,
             stack=next((thread.frames for thread in threads if thread.made_request), ())
             if threads
             else requesting_stack(oom, inventory),
@@ -218,8 +213,20 @@ def explain_without_snapshot(oom: Oom, known: Circumstances) -> Explanation:
             thread=oom.thread,
             inventory=inventory,
             rate=known.growth,
+            text=message is not None,
             watched=True,
             recorded=known.recorded,
             source=known.source,
         )
     )
+
+
+def _parse_exception(oom: Oom) -> OomText | None:
+    """Return the content of the exception's own text; ``None`` if the program caught it."""
+    texts = parse_oom_texts(oom.text) if oom.text_source == FROM_EXCEPTION else ()
+    return texts[-1] if texts else None
+
+
+def _find_total(message: OomText | None, known: Circumstances) -> int | None:
+    """Return the total of a device of which the observer received only the process's limit."""
+    return known.total if message is None or message.total is None else message.total

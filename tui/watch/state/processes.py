@@ -221,6 +221,7 @@ class RunProcesses(WatchedProcesses):
                     at_oom=_oom_that_ended(log, name) if ended else None,
                     findings=(*trend.findings, *([host.finding] if host.finding else [])),
                     holders=holders_of(seen.neighbours) if seen else (),
+                    gpu=self.gpus.get(seen.placed.id or "") if seen else None,
                     full_gpu=full_gpu(self.gpus.values()),
                     host_rss=process.host.resident,
                     host_points=tuple(process.host.points),

@@ -104,6 +104,8 @@ class WatchedDevice:
     """Findings over time, one sentence each; a leak with its rate comes first."""
     holders: tuple[Holder, ...] = ()
     """Other processes on its GPU when NVML last listed this one."""
+    gpu: GpuOccupancy | None = None
+    """The GPU of the device; ``None`` if it is not identified, or was not sampled."""
     full_gpu: GpuOccupancy | None = None
     """The machine's only GPU without room, for a process that NVML lists on no GPU."""
     host_rss: int | None = None
