@@ -66,6 +66,21 @@ def test_a_verdict_has_one_wording() -> None:
     check_device(scene([segment(1 << 30, [("allocated", 300)])], oom(100, 50)), 0)
 
 
+def test_an_oom_without_a_history_tells_of_no_other_moment() -> None:
+    analysis = scene([segment(1 << 30, [("allocated", 300)])], oom(100, 50))
+    summary = analysis.devices[0].summary()
+    assert summary.headline == "1 OOM event; 300 MiB live of 300 MiB reserved at the end"
+    told = {summary.live_at_start, summary.live_peak, summary.reserved_peak}
+    assert told == {None}
+    assert "no history was recorded" in summary.unavailable["live_peak"]
+    for report in (
+        snapshot_markdown(analysis, (), ReportArguments("markdown")),
+        "\n".join(plain(row) for row in summary_lines(summary, WIDE)),
+    ):
+        assert "peak" not in report
+        assert "no history was recorded" in report
+
+
 @pytest.mark.parametrize("cells", [80, TWO_COLUMNS_FROM - 1, TWO_COLUMNS_FROM, 200])
 def test_a_wide_verdict_has_the_place_beside_the_account(cells: int) -> None:
     device = scene([segment(1 << 30, [("allocated", 300)])], oom(100, 50)).devices[0]

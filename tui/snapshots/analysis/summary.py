@@ -248,7 +248,7 @@ def summary(data: DeviceData, top: tuple[SiteRow, ...], growth: Growth | None) -
     private = tuple(part for part in layout.filled if part.range.private)
     default = [part.largest for part in layout.filled if not part.range.private]
     private_free = sum(part.free for part in private)
-    traced = replayed.events > 0
+    traced = _has_history(replayed)
     peak_event = replayed.peak_event
     time_us = None if peak_event is None else device.trace.time_us[peak_event]
     return Summary(
@@ -286,8 +286,13 @@ def summary(data: DeviceData, top: tuple[SiteRow, ...], growth: Growth | None) -
     )
 
 
+def _has_history(replayed: Replay) -> bool:
+    """Return whether allocations were recorded: OOM entries alone tell of no other moment."""
+    return not lacks_history(replayed.events, len(replayed.ooms))
+
+
 def _list_unavailable(replayed: Replay, time_us: int | None) -> dict[str, str]:
-    if not replayed.events:
+    if not _has_history(replayed):
         absent = (
             "live_at_start",
             "live_peak",
@@ -311,21 +316,21 @@ def _list_unavailable(replayed: Replay, time_us: int | None) -> dict[str, str]:
 def _format_headline(replayed: Replay) -> str:
     end, reserved = replayed.live_at_end, replayed.reserved[-1]
     now = f"{fmt.size(end)} live of {fmt.size(reserved)} reserved at the end"
-    if not replayed.events:
-        return f"{now}; nothing was recorded before"
+    ooms = fmt.count(len(replayed.ooms), "OOM event") if replayed.ooms else "No OOM event"
+    if not _has_history(replayed):
+        return f"{ooms}; {now}" if replayed.ooms else f"{now}; nothing was recorded before"
     where = (
         "before the first event"
         if replayed.peak_event is None
         else f"at event {replayed.peak_event}"
     )
-    ooms = fmt.count(len(replayed.ooms), "OOM event") if replayed.ooms else "No OOM event"
     return f"{ooms}; live memory peaked at {fmt.size(replayed.peak)} {where}; {now}"
 
 
 def _list_remarks(replayed: Replay, requested: int, private_free: int) -> tuple[str, ...]:
     lines = []
     reserved = replayed.reserved[-1]
-    if lacks_history(replayed.events, len(replayed.ooms)):
+    if not _has_history(replayed):
         lines.append(_NO_TRACE)
     elif replayed.live_at_start > LARGE_PREDATING * replayed.peak:
         lines.append(

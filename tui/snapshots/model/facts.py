@@ -46,12 +46,14 @@ class Fact:
 def list_summary_facts(summary: Summary) -> tuple[Fact, ...]:
     """List the figures of one device of a file."""
     scattered = summary.fragmentation
+    # Without a history the remarks say so, and only the end is known.
+    recorded: Shown = "as data" if summary.live_peak is None else "always"
     return (
-        Fact("live_at_start", "live at start", summary.live_at_start),
-        Fact("live_peak", "live at peak", summary.live_peak),
+        Fact("live_at_start", "live at start", summary.live_at_start, shown=recorded),
+        Fact("live_peak", "live at peak", summary.live_peak, shown=recorded),
         Fact("live_at_end", "live at end", summary.live_at_end),
         Fact("reserved", "reserved", summary.reserved),
-        Fact("reserved_peak", "peak reserved", summary.reserved_peak),
+        Fact("reserved_peak", "peak reserved", summary.reserved_peak, shown=recorded),
         Fact("allocated", "allocated", summary.allocated),
         Fact("requested", "requested", summary.requested, shown="in detail"),
         Fact("largest_free_block", "largest free block", summary.largest_free_block),
