@@ -251,7 +251,7 @@ def test_expandable_segments_that_would_not_have_been_enough_are_not_advised() -
     assert last.what == "expandable segments and empty_cache() do not help"
     assert "they would free 1.2 GiB, less than the missing 1.3 GiB" in last.why
     rows = [plain(row) for row in advice_lines(told.advice, 80, AGAINST_OOM, explained=False)]
-    assert rows[-1] == "No help: expandable segments, empty_cache()"
+    assert rows[-1] == "Would not help: expandable segments, empty_cache()"
     assert sum("expandable" in row for row in rows) == 1
 
 

@@ -7,17 +7,20 @@ from dataclasses import replace
 
 from tests.explain.scenes import GIB, MIB, TRAIN, container, growing, inventory, part
 from tests.snapshots.scenes import oom, scene, segment
+from tui.kit.lines import plain
 from tui.snapshots.analysis.analysis import Analysis
 from tui.snapshots.analysis.report import snapshot_markdown, snapshot_report
 from tui.snapshots.analysis.verdict import judge
 from tui.snapshots.explain.evidence import Circumstances, Holder, Rate
-from tui.snapshots.explain.inventory import AgentRecord, OomFacts
+from tui.snapshots.explain.frames import Frame
+from tui.snapshots.explain.inventory import AgentRecord, OomFacts, ThreadStack
 from tui.snapshots.explain.oom_text import parse_oom_texts
 from tui.snapshots.model.calls import ReportArguments
 from tui.snapshots.model.facts import format_used
-from tui.snapshots.model.results import Verdict
+from tui.snapshots.model.results import NO_STACK_OF_EVENT, Verdict
 from tui.snapshots.model.snapshot import Snapshot
 from tui.snapshots.reader.serve import redact_circumstances, redact_snapshot
+from tui.snapshots.views.overview import verdict_lines
 from workloads.protocol import wire
 
 TAKEN = inventory(
@@ -104,6 +107,26 @@ def test_a_redacted_explanation_keeps_the_figures_of_the_watch() -> None:
     assert without.holders == without.known == (Holder(4242, 2 * GIB),)
     assert (without.watched, without.process) == (True, 5 * GIB)
     assert "ann" not in wire.encode(without).decode()
+
+
+def test_the_place_that_the_watch_knows_stands_where_the_event_has_no_stack() -> None:
+    facts = replace(FACTS, thread=None, stack=())
+    backward = Frame("/v/torch/autograd/__init__.py", 300, "backward")
+    threads = (ThreadStack("MainThread", False, True, (backward, TRAIN)),)
+    found = watched()
+    bare = found.devices[0].trace
+    bare.stack[0] = 0
+    found = replace(found, agent=AgentRecord(facts, replace(TAKEN, threads=threads)))
+    verdict, place = judged(found), "in backward, called from train.py:15 in train"
+    assert verdict.stack == ()
+    assert verdict.explanation.failure == f"OOM at step 190, {place}"
+    summary = Analysis(found).devices[0].summary()
+    rows = [plain(row).strip() for row in verdict_lines(verdict, summary, 100)]
+    after = rows[rows.index("Requested at") + 1 :]
+    assert after[0].endswith(place)
+    assert after[1] == NO_STACK_OF_EVENT
+    markdown = snapshot_markdown(Analysis(found), (), ReportArguments("markdown"))
+    assert f"Requested at: `{place}` ({NO_STACK_OF_EVENT})" in markdown
 
 
 def test_the_verdict_has_the_total_that_the_run_recorded() -> None:

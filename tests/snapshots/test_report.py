@@ -127,7 +127,7 @@ def test_what_would_not_help_stands_below_what_would() -> None:
         (),
         ReportArguments("markdown"),
     )
-    helps, _, vain = text.partition("What would help:")[2].partition("No help: ")
+    helps, _, vain = text.partition("What would help:")[2].partition("Would not help: ")
     assert "expandable\\_segments:True" in helps
     assert "empty" not in helps
     assert vain.startswith("torch.cuda.empty\\_cache() (the allocator had already released")

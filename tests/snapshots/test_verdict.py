@@ -76,6 +76,18 @@ def test_the_cause_is_unknown_if_the_free_memory_is_too() -> None:
     assert "the device's free memory was not recorded" in verdict.reasons[0]
 
 
+@pytest.mark.parametrize(
+    ("size", "words"),
+    [
+        (8, "8.0 MiB (in a new segment of 20.0 MiB, which torch's message states): "),
+        (100, "100 MiB: "),
+    ],
+)
+def test_the_headline_has_the_size_of_the_message_too(size: int, words: str) -> None:
+    full = segment(1 << 30, [("allocated", 2048)])
+    assert judged(scene([full], oom(size, 5))).headline.startswith(f"Could not allocate {words}")
+
+
 def test_enough_cached_but_in_pieces() -> None:
     analysis = scene(
         [segment(1 << 30, HOLED)], oom(100, 10), settings={"expandable_segments": False}

@@ -139,6 +139,15 @@ class Figures:
         return compute_segment_size(self.rounded, expandable=self.expandable)
 
     @property
+    def stated_request(self) -> str:
+        """The request as a headline states it, with the segment whose size torch's text has."""
+        segment = compute_segment_size(self.rounded, expandable=False)
+        size, of_segment = text(self.requested), text(segment)
+        if self.expandable or size == of_segment:
+            return size
+        return f"{size} (in a new segment of {of_segment}, which torch's message states)"
+
+    @property
     def cached(self) -> int:
         """Bytes of all cached pieces, in every pool."""
         return self.in_pieces + self.streams_cached + self.private_cached

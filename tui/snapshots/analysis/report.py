@@ -15,6 +15,7 @@ from tui.core.text.numbers import size as text
 from tui.snapshots.analysis.analysis import Analysis, DeviceAnalysis
 from tui.snapshots.analysis.verdict import judge
 from tui.snapshots.explain.evidence import Circumstances, Growth
+from tui.snapshots.explain.explain import format_request_place
 from tui.snapshots.explain.explanation import Explanation, Remedy
 from tui.snapshots.explain.frames import Frame, classify_frame, format_frame, format_frame_path
 from tui.snapshots.explain.oom_text import OomText
@@ -30,6 +31,7 @@ from tui.snapshots.model.facts import (
 )
 from tui.snapshots.model.results import (
     AGAINST_OOM,
+    NO_STACK_OF_EVENT,
     OF_CACHED,
     Difference,
     SiteRow,
@@ -338,6 +340,11 @@ def _verdict_lines(verdict: Verdict) -> list[str]:
     ]
     if verdict.stack:
         lines += ["Requested at:", "", "```", *_stack_lines(verdict.stack), "```", ""]
+    elif verdict.explanation.where is not None:
+        place = format_request_place(
+            verdict.explanation.where, backward=verdict.explanation.backward
+        )
+        lines += [f"Requested at: `{_code(place)}` ({NO_STACK_OF_EVENT})", ""]
     return lines
 
 

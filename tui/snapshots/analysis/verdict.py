@@ -126,7 +126,7 @@ def judge(
         others=figures.others,
         serving_free_block=figures.serving_largest,
         cause=cause,
-        headline=f"Could not allocate {text(figures.requested)}: {explained.phrase}",
+        headline=f"Could not allocate {figures.stated_request}: {explained.phrase}",
         reasons=(
             *explained.reasons,
             *(() if growth is None else (describe_growth(growth),)),

@@ -104,13 +104,17 @@ def format_failure(
         parts.append(f"in thread {thread}")
     if where is None:
         parts.append("at an unrecorded line")
-    elif backward:
-        parts.append(f"in backward, called from {format_place(where)}")
-    elif parts:
-        parts.append(format_place(where))
+    elif backward or parts:
+        parts.append(format_request_place(where, backward=backward))
     else:
         parts.append(f"at {format_place(where)}")
     return f"OOM {', '.join(parts)}"
+
+
+def format_request_place(where: Frame, *, backward: bool) -> str:
+    """Format the place of a request: ``oom.py:15 in train``, or what had called its backward."""
+    place = format_place(where)
+    return f"in backward, called from {place}" if backward else place
 
 
 def _omit_place(conclusion: str, where: Frame | None) -> str:

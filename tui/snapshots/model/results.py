@@ -192,8 +192,10 @@ class Difference:
 
 AGAINST_OOM = "What would help"
 """Heading for the advice of a verdict, when memory ran out."""
-NO_HELP = "No help"
+NO_HELP = "Would not help"
 """Label of a measure that would not help."""
+NO_STACK_OF_EVENT = "the event itself has no stack"
+"""Remark on the place of a request that is not known from its event."""
 OF_CACHED = "What would free cached memory"
 """Heading for the advice of a summary, when nothing ran out."""
 

@@ -40,6 +40,7 @@ from tui.snapshots.session.snapshot_session import SnapshotSession
 from tui.snapshots.views import sites as view
 from tui.snapshots.views.overview import loading_lines
 from tui.snapshots.views.shared_lines import (
+    NAMED_BY_VERDICT,
     NO_STACKS,
     format_moment,
     refused_lines,
@@ -252,7 +253,8 @@ class SitesPane(SnapshotPane):
         def draw(stack: Sequence[Frame], cells: int) -> list[Line]:
             # Without a history, torch may still record the stack of each block.
             if self.lacks_history and not stack:
-                return paragraph(NO_STACKS, cells)
+                by_verdict = NAMED_BY_VERDICT if self.session.has_ooms else ""
+                return paragraph(f"{NO_STACKS}{by_verdict}", cells)
             return stack_lines(stack, cells)
 
         return [] if need is None else self.answer_lines(need, cells, draw)

@@ -29,6 +29,7 @@ from tui.kit.lines import (
     width,
     wrap,
 )
+from tui.snapshots.explain.explain import format_request_place
 from tui.snapshots.explain.explanation import AccountRow, Explanation, Remedy
 from tui.snapshots.model.facts import (
     Fact,
@@ -40,6 +41,7 @@ from tui.snapshots.model.facts import (
 from tui.snapshots.model.results import (
     AGAINST_OOM,
     NO_HELP,
+    NO_STACK_OF_EVENT,
     OF_CACHED,
     FileInfo,
     SiteRow,
@@ -298,7 +300,7 @@ def verdict_lines(
     ):
         # Without a site to name, the account is more informative.
         top = []
-    stack = stack_lines(verdict.stack, far, MOST_FRAMES)
+    stack = _requester_lines(verdict, far, MOST_FRAMES)
     requested = [(), line(Span("Requested at", TextStyle.HEADING)), *stack]
     # If the request is to blame, its origin matters more than the owners of memory.
     blamed = verdict.cause in ("larger than the device", "larger than what was free")
@@ -372,9 +374,23 @@ def explain_lines(verdict: Verdict, summary: Summary, cells: int) -> list[Line]:
         *advice_lines(verdict.advice, cells, AGAINST_OOM),
         (),
         line(Span("Requested at", TextStyle.HEADING)),
-        *stack_lines(verdict.stack, cells, whole=True),
+        *_requester_lines(verdict, cells, whole=True),
         (),
         *summary_lines(summary, cells),
+    ]
+
+
+def _requester_lines(
+    verdict: Verdict, cells: int, most: int | None = None, *, whole: bool = False
+) -> list[Line]:
+    """Draw the stack of the request; without one, the known place, such as its backward pass."""
+    where = verdict.explanation.where
+    if verdict.stack or where is None:
+        return stack_lines(verdict.stack, cells, most, whole=whole)
+    place = format_request_place(where, backward=verdict.explanation.backward)
+    return [
+        *bulleted(place, cells, mark=glyphs.GLYPHS.selected),
+        *bulleted(NO_STACK_OF_EVENT, cells, TextStyle.QUIET, mark=" "),
     ]
 
 

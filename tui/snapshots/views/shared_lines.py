@@ -149,6 +149,7 @@ NO_STACKS = (
     "The file has no history of the memory, so nothing says which lines allocated this. "
     f"`{RECORDING}` records them."
 )
+NAMED_BY_VERDICT = " W: the verdict names what it knows of it."
 
 
 @dataclass(slots=True)
