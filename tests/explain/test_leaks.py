@@ -51,7 +51,7 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
         ),
         "leak",
         "Leak: total (a graph of 1 772 nodes, train.py:12) grows by 96 MiB per step.",
-        "add loss.item() or loss.detach() to total at train.py:12",
+        "add item() or detach() of each term to total at train.py:12",
     ),
     (
         "outputs of an evaluation with their graphs",
@@ -102,7 +102,7 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
         ),
         "leak",
         "Leak: total (a graph of 1 772 nodes, train.py:12) holds 5.9 GiB.",
-        "add loss.item() or loss.detach() to total",
+        "add item() or detach() of each term to total",
     ),
     (
         "outputs of training steps with their graphs",

@@ -251,4 +251,5 @@ def gather_evidence(
         recorded=circumstances.recorded,
         history=history,
         source=circumstances.source,
+        lines=circumstances.lines,
     )

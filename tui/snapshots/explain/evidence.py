@@ -18,6 +18,7 @@ from tui.snapshots.explain.inventory import (
     Variable,
     find_main_stack,
 )
+from tui.snapshots.explain.source_lines import SourceLine
 
 Per = Literal["step", "iteration", "s"]
 
@@ -85,6 +86,8 @@ class Circumstances:
     """Total bytes of the device, according to NVML."""
     source: str = ""
     """Text of the user's line that made the request; empty if unknown."""
+    lines: tuple[SourceLine, ...] = ()
+    """Lines of the program that compute or collect tensors of the inventory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +232,8 @@ class Evidence:
     """True if a history of allocations is available."""
     source: str = ""
     """Text of the user's line that made the request."""
+    lines: tuple[SourceLine, ...] = ()
+    """Lines of the program that compute or collect tensors of the inventory."""
 
     @property
     def stacks(self) -> tuple[tuple[Frame, ...], tuple[Frame, ...]]:

@@ -11,6 +11,7 @@ from tui.snapshots.explain.explanation import Remedy
 from tui.snapshots.explain.frames import format_line, in_backward
 from tui.snapshots.explain.leak import OF_COMMAND
 from tui.snapshots.explain.leak_facts import Leak
+from tui.snapshots.explain.source_lines import find_added_term, find_line
 
 VIEW_RATIO = 4
 """Ratio of the bytes kept to the bytes of the views from which a clone helps."""
@@ -33,7 +34,8 @@ def advise_on_leak(request: FailedRequest) -> Iterator[Remedy]:
         in_training = any(map(in_backward, request.evidence.stacks))
         yield from _advise_on_graphs(leak, name, place, clause, in_training=in_training)
     elif leak.kind == "total":
-        yield from _advise_on_total(leak, name, place, clause)
+        term = find_added_term(find_line(request.evidence.lines, leak.where), leak.name)
+        yield from _advise_on_total(leak, name, place, clause, term)
     elif leak.kind == "cat":
         yield from _advise_on_longer_tensor(leak, place, clause)
     elif leak.kind == "traceback":
@@ -74,7 +76,16 @@ def advise_on_leak(request: FailedRequest) -> Iterator[Remedy]:
         )
 
 
-def _advise_on_total(leak: Leak, name: str, place: str, clause: str) -> Iterator[Remedy]:
+def _advise_on_total(leak: Leak, name: str, place: str, clause: str, term: str) -> Iterator[Remedy]:
+    """Yield the remedies for a graph that accumulates over steps.
+
+    Args:
+        leak: the tensor.
+        name: its name.
+        place: the line that adds to it, with a preposition.
+        clause: how much it holds.
+        term: what that line adds; empty if it is not known.
+    """
     if leak.carried:
         yield Remedy(
             f"cut the graph of {name}{place} with detach() in each iteration, or "
@@ -82,16 +93,17 @@ def _advise_on_total(leak: Leak, name: str, place: str, clause: str) -> Iterator
             f"its graph keeps what every earlier iteration saved for backward; {clause}",
         )
         return
+    value = f"{term}.item() or {term}.detach()" if term else "item() or detach() of each term"
     yield Remedy(
-        f"add loss.item() or loss.detach() to {name}{place}, not the loss with its graph",
+        f"add {value} to {name}{place}, not the term with its graph",
         f"the graph behind {name} keeps what many steps saved for backward; {clause}",
     )
-    if leak.training:
+    if leak.retains:
         yield Remedy(
             "do not use backward(retain_graph=True) unless a second backward follows",
             "it keeps what autograd saved; cut a state carried from step to step with detach()",
         )
-    else:
+    elif not leak.training:
         yield Remedy(
             f"if {name}.backward() follows, call backward() on each loss in the loop instead",
             "gradients add up, and each backward frees what its own graph has saved",

@@ -39,6 +39,8 @@ class Leak:
     """Number of its tensors with a graph."""
     carried: bool = False
     """True for a state carried from one iteration to the next, as opposed to a sum."""
+    retains: bool = False
+    """True if a backward pass of it keeps its graph for another one (``retain_graph=True``)."""
     viewed: int = 0
     """Bytes of the elements of its tensors, less than :attr:`reachable` for views; 0 if unknown."""
     also: tuple[str, ...] = ()

@@ -44,7 +44,8 @@ def find_sum(evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: 
             return None
     size = longest.bytes + sum_graph_bytes(inventory, evidence)
     leak = make_leak("total", longest, inventory, min(size, grew) if grew else size, rate, graphs=1)
-    return replace(leak, carried=bool(longest.shape) and longest.shape != (1,))
+    carried = bool(longest.shape) and longest.shape != (1,)
+    return replace(leak, carried=carried, retains=longest.retains)
 
 
 def find_sum_of_passes(evidence: Evidence) -> Variable | None:

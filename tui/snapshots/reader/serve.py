@@ -80,6 +80,7 @@ def redact_circumstances(known: Circumstances, redact: Redactor) -> Circumstance
         holders=without_names(known.holders),
         known=without_names(known.known),
         source=redact(known.source),
+        lines=redact.all_of(known.lines),
     )
 
 

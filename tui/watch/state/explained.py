@@ -14,13 +14,14 @@ from tui.snapshots.explain.evidence import Circumstances, Evidence, Holder, Rate
 from tui.snapshots.explain.explain import explain, explain_driver_oom
 from tui.snapshots.explain.explanation import Explanation
 from tui.snapshots.explain.frames import Frame, find_user_frame
-from tui.snapshots.explain.inventory import Inventory, find_main_stack
+from tui.snapshots.explain.inventory import Container, Inventory, Variable, find_main_stack
 from tui.snapshots.explain.oom_text import (
     OomText,
     compute_others,
     list_other_holders,
     parse_oom_texts,
 )
+from tui.snapshots.explain.source_lines import SourceLine
 from tui.watch.runs.log_texts import source_line
 from tui.watch.runs.ooms import FROM_EXCEPTION, Oom, rank_oom
 from tui.watch.runs.process_logs import ProcessLog
@@ -136,6 +137,25 @@ def circumstances(
         known=known,
         process=None if seen is None else seen.placed.process,
         source=source,
+        lines=() if run is None else _read_lines(run, inventory),
+    )
+
+
+MOST_LINES = 16
+"""Most lines of a program that are read for one explanation."""
+
+
+def _read_lines(run: StartedRun, inventory: Inventory | None) -> tuple[SourceLine, ...]:
+    """Return the lines that compute or collect the largest tensors with graphs."""
+    if inventory is None:
+        return ()
+    holders: list[Container | Variable] = [*inventory.containers, *inventory.variables]
+    holders.sort(key=lambda holder: -holder.graph_nodes)
+    places = [holder.adds for holder in holders if holder.adds is not None]
+    return tuple(
+        SourceLine(place.filename, place.line, text)
+        for place in dict.fromkeys(places[:MOST_LINES])
+        if (text := source_line(_make_absolute(place.filename, run), place.line))
     )
 
 
@@ -217,6 +237,7 @@ def explain_without_snapshot(oom: Oom, known: Circumstances) -> Explanation:
             watched=True,
             recorded=known.recorded,
             source=known.source,
+            lines=known.lines,
         )
     )
 
