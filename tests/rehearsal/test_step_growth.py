@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.rehearsal.outcomes import EVENT, GIB, LOG, rehearsed
-from tui.rehearsal.step_growth import describe_rising_peak, find_step_growth
+from tui.rehearsal.step_growth import describe_growth, describe_rising_peak, find_step_growth
 from tui.rehearsal.verdict import judge
 from tui.watch.runs.agent_events import RehearsedEvent, StepReading
 
@@ -44,13 +44,27 @@ def test_steps_that_each_leave_more_say_when_the_card_is_full() -> None:
         ([100, 200], True),
         # It has come to its own end.
         ([100, 200, 300], False),
-        # It fills the card after more than a thousand steps.
-        ([100, 101, 102], True),
+        # It leaves less than a mebibyte.
+        ([100, 100, 101], True),
         ([100], True),
     ],
 )
 def test_other_steps_are_no_growth(held: list[int], stopped: bool) -> None:
     assert find_step_growth([event(held, stopped=stopped)], 0, 6500 * MIB) is None
+
+
+def test_a_slow_growth_is_mentioned_up_to_the_steps_of_a_long_training() -> None:
+    slow = event([140, 172, 204])
+    growth = find_step_growth([slow], 0, 77 * GIB)
+    assert growth is not None
+    assert growth.full_at == 3 + 77 * 32 + 1
+    assert describe_growth(growth) == (
+        "each of the last 2 steps left 32 MiB more allocated; at this rate the card is full at"
+        " about step 2 468; --steps 50 shows whether it goes on"
+    )
+    assert find_step_growth([event([140, 141, 142])], 0, 120 * GIB) is None
+    verdict = judge(rehearsed(GIB, logs=(replace(LOG, rehearsed=slow),)))
+    assert (verdict.answer, verdict.exit_code) == ("unknown", 2)
 
 
 def test_a_few_bytes_are_no_growth_even_on_a_full_card() -> None:

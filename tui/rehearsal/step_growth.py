@@ -15,8 +15,12 @@ LEAST_READINGS = 3
 STEADY = 2.0
 """Most that the largest growth of a step is of the smallest; a step that creates state once is no
 steady growth."""
-LONGEST_STEPS = 1000
-"""Steps beyond which a growth that would fill the card is not mentioned."""
+LONGEST_STEPS = 100_000
+"""Steps beyond which a growth that would fill the card is not mentioned: few trainings go on."""
+MOST_REHEARSED = 1000
+"""Most steps that a rehearsal can be asked for to see the card full; more take too long."""
+SOME_MORE = 50
+"""Steps that show whether a slow growth goes on."""
 LEAST_GROWTH = 1 << 20
 """Bytes that the steps must have left together; less may be a list of scalar losses."""
 NOTICEABLE = 0.01
@@ -78,11 +82,15 @@ def describe_rising_peak(reports: Sequence[RehearsedEvent], device: int) -> str:
 
 
 def describe_growth(growth: StepGrowth) -> str:
-    """Return the growth in words, with the option that rehearses it."""
+    """Return the growth in words, with the option that rehearses more of it."""
+    if growth.full_at <= MOST_REHEARSED:
+        more = f", which --steps {growth.full_at} rehearses"
+    else:
+        more = f"; --steps {max(SOME_MORE, 2 * growth.steps)} shows whether it goes on"
     return (
         f"each of the last {fmt.count(growth.steps, 'step')} left"
         f" {fmt.round_size(growth.per_step)} more allocated; at this rate the card is full at about"
-        f" step {growth.full_at}, which --steps {growth.full_at} rehearses"
+        f" step {fmt.grouped(growth.full_at)}{more}"
     )
 
 
