@@ -184,9 +184,7 @@ def test_growth_is_reported_by_step_with_its_interval(state: Path) -> None:
     short.apply(held(1))
     found = build_report(RunOutcome(run, short))
     assert found["processes"][0]["growth"] is None
-    assert (
-        found["unavailable"]["processes.0.growth"] == "it was seen for less than 30 s and 48 steps"
-    )
+    assert found["unavailable"]["processes.0.growth"] == "not known (needs 30 s or 48 readings)"
 
 
 def test_a_device_that_was_in_change_at_the_last_reading_is_listed_once_with_its_last_figures(

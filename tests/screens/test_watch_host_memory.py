@@ -38,7 +38,7 @@ async def test_it_stays_when_the_run_has_ended() -> None:
 async def test_at_first_it_says_from_when_on_growth_is_known() -> None:
     begins = watched(on_cpu(seconds=20))
     async with opened(Scene((), (), watched=begins), (120, 40)) as on:
-        assert "growth of host memory n/a: it was seen for less than 30 s" in on.text
+        assert "growth of host memory: not known yet (needs 30 s)" in on.text
 
 
 async def test_a_process_of_a_cuda_build_has_it_until_its_first_cuda_call() -> None:

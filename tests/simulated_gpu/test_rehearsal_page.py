@@ -104,7 +104,7 @@ def test_a_rehearsal_is_watched_to_its_verdict_and_opens_its_snapshot(
         *(row(*each, WAITS_AFTER, "records") for each in devices),
     )
     # Of the card only the total is known: no GPU of this machine stands for it.
-    shows(terminal, r"use unknown 2\d\.\d", "the card is simulated", "growth of allocated n/a")
+    shows(terminal, r"use unknown 2\d\.\d", "the card is simulated", "growth of allocated: ")
     go.touch()
     shows(
         terminal,

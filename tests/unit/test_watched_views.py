@@ -23,7 +23,7 @@ from tests.screens.watched import (
     unread,
     watched,
 )
-from tui.allocators.findings import Finding, GrowthRate
+from tui.allocators.findings import NO_GROWTH, Finding, GrowthRate
 from tui.allocators.messages import CPU_BUILD
 from tui.core.text.commands import EXAMPLE
 from tui.core.text.glyphs import GLYPHS
@@ -50,6 +50,7 @@ from tui.watch.views.run import (
     format_growth,
     format_run_title,
     snapshots_of,
+    summarize_memory,
     trend_lines,
 )
 from tui.watch.views.stored_runs import (
@@ -207,8 +208,19 @@ def test_growth_can_be_told_of_any_rate(rate: float, below: float, above: float)
 
 
 def test_growth_that_is_not_known_has_its_reason() -> None:
-    row = device(growth=None, why_no_growth="it was seen for less than 30 s")
-    assert format_growth(row) == "growth of allocated n/a: it was seen for less than 30 s"
+    row = device(growth=None, why_no_growth=NO_GROWTH)
+    assert format_growth(row) == "growth of allocated: not known yet (needs 30 s or 48 readings)"
+
+
+def test_a_device_of_an_ended_run_is_summed_up_in_one_line() -> None:
+    assert summarize_memory(device()).startswith("peak ")
+    still = device(growth=GrowthRate(0.0, 0.0, 0.0))
+    assert summarize_memory(still).endswith(" reserved; allocated does not grow: 0 B/step")
+    leak = Finding("growth", "allocated grows 6.1 MiB/step", "torch's figures")
+    assert "grow" not in summarize_memory(device(findings=(leak,)))
+    unread = device(figures=None)
+    unread = replace(unread, process=replace(unread.process, reason="torch is still being loaded"))
+    assert summarize_memory(unread) == "peak n/a: torch is still being loaded"
 
 
 def test_a_leak_is_named_with_its_rate_and_its_source_is_left_to_the_explanation() -> None:

@@ -143,10 +143,13 @@ WINDOW_S = 60.0
 SHORTEST_S = 10.0
 """The shortest duration in seconds of a state before it becomes a finding."""
 SHORTEST_GROWTH_S = 30.0
-TOO_SHORT = f"it was seen for less than {SHORTEST_GROWTH_S:g} s"
+TOO_SHORT = f"not known yet (needs {SHORTEST_GROWTH_S:g} s)"
+"""Why a growth per second is not known."""
 LEAST_GROWTH_STEPS = 2 * BLOCKS
 """The fewest steps, and readings, from which a growth per step is known before that time."""
-NO_GROWTH = f"{TOO_SHORT} and {LEAST_GROWTH_STEPS} steps"
+_NEEDS = f"(needs {SHORTEST_GROWTH_S:g} s or {LEAST_GROWTH_STEPS} readings)"
+NO_GROWTH, NEVER_KNOWN = f"not known yet {_NEEDS}", f"not known {_NEEDS}"
+"""Why the growth of a process that runs, or of one that has ended, is not known."""
 LEAST_GROWTH = 1 << 20
 """The least growth in bytes over the watched time; less may be the rounding of a few blocks."""
 LEAST_IDLE = 1 << 30

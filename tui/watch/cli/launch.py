@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from tui.allocators.findings import NO_GROWTH, Track
+from tui.allocators.findings import NEVER_KNOWN, Track
 from tui.allocators.messages import Placed, Seen
 from tui.core.events import EventBus
 from tui.core.text import numbers as text
@@ -38,6 +38,7 @@ from tui.watch.session.run_folder import RunFolder, RunReading
 from tui.watch.session.sampler import Sampler
 from tui.watch.state.alarms import WatchAlarms, watched_facts
 from tui.watch.state.processes import RunProcesses
+from tui.watch.views.run import summarize_memory
 
 DEVICES_S = 1.0
 """Seconds between two samples of the devices."""
@@ -232,6 +233,7 @@ def _row(process: TorchProcessState) -> WatchedProcessRow:
     )
 
 
+NO_GPU_USED = "no Python process used a GPU"
 NO_CODE = "its exit code is not known: the process that waits for it was killed"
 
 
@@ -283,6 +285,7 @@ async def format_text(outcome: RunOutcome) -> list[str]:
     lines += filter(None, [failed, describe_finished_run(run), killed])
     for log in logs:
         lines.append(describe_process(log, is_over=True))
+        lines += [f"  {words}" for words in _describe_memory(outcome, log)]
         lines += [f"  the agent could not {trouble}" for trouble in log.troubles]
     lines += [f"no agent in process {trouble}" for trouble in outcome.troubles]
     lines += outcome.skipped
@@ -306,9 +309,20 @@ async def format_text(outcome: RunOutcome) -> list[str]:
         where = f" ({finding.oom.snapshot})" if finding.oom.snapshot else ""
         lines.append(f"{finding.log.pid}: {finding.explanation.line}{where}")
     if not logs:
-        lines.append("none of its Python processes used a GPU: there is no GPU memory to explain")
+        lines.append(NO_GPU_USED)
         lines += _host_peak_lines(outcome.processes)
     return lines
+
+
+def _describe_memory(outcome: RunOutcome, log: ProcessLog) -> list[str]:
+    """Return the peaks and the growth of each device of a process, in the words of its page."""
+    if log.replaced:
+        return []  # the figures are those of its last program
+    return [
+        f"{row.device}: {summarize_memory(row)}"
+        for row in outcome.processes.devices(over=True)
+        if row.process.pid == log.pid and row.device
+    ]
 
 
 def _host_peak_lines(processes: RunProcesses) -> list[str]:
@@ -331,7 +345,10 @@ async def format_markdown(outcome: RunOutcome) -> list[str]:
     lines = [f"**{finding.explanation.line}**" for finding in explained[:1]]
     lines += ["", f"`{' '.join(run.command)}`", "", describe_finished_run(run)]
     lines += filter(None, [describe_oom_kills(run), first_failure(logs, run.command)])
-    lines += ["", *(f"- {describe_process(log, is_over=True)}" for log in logs)]
+    lines.append("")
+    for log in logs:
+        lines.append(f"- {describe_process(log, is_over=True)}")
+        lines += [f"  - {words}" for words in _describe_memory(outcome, log)]
     for finding in explained[:1]:
         lines += ["", *oom_lines(finding.log, finding.oom), "", *finding.lines]
         if not finding.lines:
@@ -447,5 +464,5 @@ def _growth(
             rates = {"rate": grows.rate, "low": grows.low, "high": grows.high}
             growth[device] = {**rates, "per": track.growth_per}
     if not growth:
-        unavailable[f"{path}.growth"] = NO_GROWTH
+        unavailable[f"{path}.growth"] = NEVER_KNOWN
     return growth or None

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from tui.allocators.agents import AgentState, pid_of
-from tui.allocators.findings import NO_GROWTH
+from tui.allocators.findings import NEVER_KNOWN, NO_GROWTH
 from tui.allocators.messages import (
     NO_TORCH,
     DevicesPlaced,
@@ -199,6 +199,7 @@ class RunProcesses(WatchedProcesses):
                 description = replace(
                     description, reason=process.silent.get(name, "no figures of it were read")
                 )
+            too_short = NEVER_KNOWN if ended else NO_GROWTH
             trend = seen.trend(ended=gone) if seen else Trend(0.0, None, "s", ())
             devices.append(
                 WatchedDevice(
@@ -216,7 +217,7 @@ class RunProcesses(WatchedProcesses):
                     stalled_s=process.stalled_s if agent is not None and not ended else None,
                     growth=trend.growth,
                     growth_per=trend.growth_per,
-                    why_no_growth="" if trend.growth else NO_GROWTH if seen else description.reason,
+                    why_no_growth="" if trend.growth else too_short if seen else description.reason,
                     ended=ended,
                     at_oom=_oom_that_ended(log, name) if ended else None,
                     findings=(*trend.findings, *([host.finding] if host.finding else [])),

@@ -232,7 +232,7 @@ def format_host_growth(row: WatchedDevice) -> str:
 
 def _describe_growth(subject: str, growth: GrowthRate | None, per: str, why: str) -> str:
     if growth is None:
-        return f"growth of {subject} {text.NA}: {why}"
+        return f"growth of {subject}: {why}"
     if growth.low > 0 and not growth.steady:
         return f"{subject} grew, but not steadily: {_format_rates(growth, per)}"
     if growth.low > 0:
@@ -265,12 +265,30 @@ def _format_rounded(value: float, half_width: float) -> str:
     return plain(significant(value, half_width / abs(value) if half_width else None))
 
 
+def summarize_memory(row: WatchedDevice) -> str:
+    """Return a device's peaks until the last reading, and its growth unless a finding states it."""
+    figures = row.figures
+    if figures is None:
+        why = row.process.reason or "not read before the process ended"
+        return f"peak {text.NA}: {why}"
+    peaks = (
+        f"peak {text.size(figures.allocated_peak)} allocated,"
+        f" {text.size(figures.reserved_peak)} reserved"
+    )
+    return f"{peaks}; {format_growth(row)}" if _states_growth(row) else peaks
+
+
+def _states_growth(row: WatchedDevice) -> bool:
+    """Return whether the growth needs words of its own."""
+    # An OOM's conclusion says what grew; a missing figure beside it would seem to contradict.
+    is_explained = row.growth is None and row.ended and row.at_oom is not None
+    return not is_explained and not any(finding.key == "growth" for finding in row.findings)
+
+
 def trend_lines(row: WatchedDevice, cells: int) -> list[Line]:
     """Return the findings over time: a leak with its rate, then growth, then the rest."""
     lines = finding_lines(row.findings, cells)
-    # An OOM's conclusion says what grew; a missing figure beside it would seem to contradict.
-    is_explained = row.growth is None and row.ended and row.at_oom is not None
-    if not is_explained and not any(finding.key == "growth" for finding in row.findings):
+    if _states_growth(row):
         lines += paragraph(format_growth(row), cells, TextStyle.PLAIN, indent="  ")
     return lines
 
