@@ -64,7 +64,7 @@ def test_its_output_comes_first_to_the_byte_and_its_exit_code_is_returned(state:
     assert done.stdout.startswith(shown)
     after = done.stdout[len(shown) :].decode()
     assert "ended with exit code 41" in after
-    assert "none of its Python processes used a GPU" in after
+    assert "no Python process used a GPU" in after
     assert folder.stat().st_mode & 0o777 == 0o700
     assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} <= {0o600, 0o644}
     facts = json.loads((folder / "run.json").read_bytes())
@@ -211,10 +211,15 @@ def test_a_device_that_was_in_change_at_the_last_reading_is_listed_once_with_its
     [
         (("nothing",), "no stored run is named nothing; gpu-workbench watch lists them"),
         (("2026",), "2 stored runs begin with 2026: 2026-b, 2026-a; give more"),
-        (("2026-a",), "the workbench needs a terminal; without one read "),
-        (("2026-a", "train.py"), "give a command after --, or the name of one stored run alone"),
-        (("2026-a", "--json"), "give a command after --, or the name of one stored run alone"),
-        (("2026-a", "--record"), "give a command after --, or the name of one stored run alone"),
+        (("2026-a",), "needs a terminal; without one add --no-screen, which prints its report"),
+        (
+            ("2026-a", "train.py"),
+            "or the name of one stored run, which takes --no-screen",
+        ),
+        (
+            ("2026-a", "--record"),
+            "or the name of one stored run, which takes --no-screen",
+        ),
         (("--",), "--: give a command after it, as in -- python train.py"),
         (("true", "--lr", "3"), "no option --lr; put -- before a command that has options"),
         (("true", "x.py", "--record"), "true x.py: put -- before a command that has options"),
@@ -234,6 +239,24 @@ def test_a_stored_run_is_found_by_its_name_or_is_refused_in_a_line(
     assert runs.find_run("2026-b").command == ("x",)
     with pytest.raises(UsageError, match=says):
         parse(("watch", *words)).carry_out()
+
+
+@pytest.mark.parametrize("option", ["--no-screen", "--markdown", "--json"])
+def test_the_report_of_a_stored_run_is_printed(
+    option: str,
+    state: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(runs, "new_folder", lambda: state / "runs" / "2026-a")
+    run = runs.new_run(["python", "train.py"])
+    runs.save(replace(run, began=1.0, ended=9.0, code=3))
+    assert parse(("watch", "2026-a", option)).carry_out() == 0
+    printed = capsys.readouterr().out
+    if option == "--json":
+        assert json.loads(printed)["exit"] == {"code": 3, "signal": None}
+    else:
+        assert "python train.py ended with exit code 3 after 8 s" in printed
 
 
 @pytest.mark.parametrize("words", [("true",), ("python", "train.py"), ("rm", "x", "y")])

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tui.watch.runs.run_summary import describe_unseen_end
-from tui.watch.runs.runs import LastSign, find_last_sign
+from tui.watch.runs.run_summary import describe_finished_run, describe_unseen_end
+from tui.watch.runs.runs import LastSign, StartedRun, find_last_sign
 
 AT = 1_700_000_000.0
 
@@ -69,3 +69,8 @@ def test_each_kind_of_end_has_its_words() -> None:
     assert "exit code is known to the shell" in describe_unseen_end(LastSign(AT, is_end=True))
     clock = time.strftime("%H:%M:%S", time.localtime(AT))
     assert describe_unseen_end(LastSign(AT, is_end=False)).endswith(f"last sign {clock}")
+
+
+def test_a_run_whose_end_nobody_saw_has_no_duration(tmp_path: Path) -> None:
+    run = StartedRun(tmp_path, ("python", "train.py"), "/", 1.0)
+    assert describe_finished_run(run) == f"python train.py: end unknown; stored in {tmp_path}"

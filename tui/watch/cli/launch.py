@@ -29,9 +29,10 @@ from tui.snapshots.explain.explanation import Explanation
 from tui.snapshots.model.facts import advice_markdown
 from tui.watch.cli.ooms import MOST_VERDICTS, encode_oom, explain_ooms, explanation_lines, oom_lines
 from tui.watch.cli.output import WatchedProcessRow, encode_processes
-from tui.watch.runs import runs, start
+from tui.watch.runs import runs, samples, start
 from tui.watch.runs.failures import first_failure, judge_by_exit_code
 from tui.watch.runs.process_logs import ProcessLog, joined
+from tui.watch.runs.rehearsals import read_note
 from tui.watch.runs.run_summary import describe_finished_run, describe_oom_kills, describe_process
 from tui.watch.runs.runs import StartedRun
 from tui.watch.session.run_folder import RunFolder, RunReading
@@ -273,6 +274,20 @@ async def _pass_through(file: int, to: int) -> None:
     await done
 
 
+def read_stored_run(run: StartedRun) -> RunOutcome:
+    """Return the outcome of a stored run from the files in its folder."""
+    processes = RunProcesses()
+    processes.simulated = read_note(run.folder) is not None
+    why = ""
+    try:
+        samples.read(run, processes.apply)
+    except OSError as error:
+        processes, why = RunProcesses(), f"its samples cannot be read: {error.strerror or error}"
+    reading = RunFolder(run.folder).read(time.time(), ())
+    processes.apply_logs(reading.logs, reading.troubles)
+    return RunOutcome(run, processes, why, reading.troubles, reading.skipped)
+
+
 # ---- text ----
 
 
@@ -282,6 +297,7 @@ async def format_text(outcome: RunOutcome) -> list[str]:
     explained = await explain_ooms(run, outcome.processes, logs, "text")
     lines = ["", *(finding.explanation.line for finding in explained[:1])]
     failed, killed = first_failure(logs, run.command), describe_oom_kills(run)
+    lines += _rehearsed(run)
     lines += filter(None, [failed, describe_finished_run(run), killed])
     for log in logs:
         lines.append(describe_process(log, is_over=True))
@@ -312,6 +328,12 @@ async def format_text(outcome: RunOutcome) -> list[str]:
         lines.append(NO_GPU_USED)
         lines += _host_peak_lines(outcome.processes)
     return lines
+
+
+def _rehearsed(run: StartedRun) -> tuple[str, ...]:
+    """Return the verdict of a rehearsal; nothing for another run."""
+    note = read_note(run.folder)
+    return () if note is None else note.conclusion
 
 
 def _describe_memory(outcome: RunOutcome, log: ProcessLog) -> list[str]:
@@ -345,6 +367,8 @@ async def format_markdown(outcome: RunOutcome) -> list[str]:
     lines = [f"**{finding.explanation.line}**" for finding in explained[:1]]
     lines += ["", f"`{' '.join(run.command)}`", "", describe_finished_run(run)]
     lines += filter(None, [describe_oom_kills(run), first_failure(logs, run.command)])
+    for words in _rehearsed(run):
+        lines += ["", words]
     lines.append("")
     for log in logs:
         lines.append(f"- {describe_process(log, is_over=True)}")

@@ -73,6 +73,14 @@ class WatchOptions(HostChoice):
         return has_output or self.no_children or self.every is not None
 
     @property
+    def reports_stored(self) -> bool:
+        """True if the report of a stored run is requested, and nothing that only a command has."""
+        of_process = self.lasts or self.pid is not None or self.no_children
+        of_command = self.here or self.env or self.entries is not None or self.on_oom is not None
+        prints = self.no_screen or self.markdown or self.json
+        return prints and not (of_process or of_command or self.every is not None)
+
+    @property
     def draws(self) -> bool:
         """True if the command runs under the screen."""
         return bool(self.command) and not (self.no_screen or self.here or self.env or self.stacks)
@@ -151,12 +159,12 @@ def add_options(parser: Parser) -> None:
         help="print the command's output, its end, and why it ran out of memory",
     )
     parser.add_argument(
-        "--markdown", action="store_true", help="print the command's report as Markdown"
+        "--markdown", action="store_true", help="print the report of the run as Markdown"
     )
     parser.add_argument(
         "--here",
         action="store_true",
-        help="become the command: same pid, terminal and exit code",
+        help="run in place: same pid, terminal and exit code",
     )
     parser.add_argument(
         "--env",

@@ -110,11 +110,30 @@ def _show(options: WatchOptions) -> int:
         raise UsageError(f"watch {name}: name the run to {action}; gpu-workbench watch lists them")
     if name in _VERBS and len(more) == 1 and not options.prints:
         return _change_run(name, more[0])
-    if more or options.prints:
+    if more or not (options.reports_stored or not options.prints):
         words = " ".join(secrets.command_line(options.command))
-        raise UsageError(f"{words}: give a command after --, or the name of one stored run alone")
+        raise UsageError(
+            f"{words}: give a command after --, or the name of one stored run, which takes "
+            "--no-screen, --markdown or --json"
+        )
     run = _find_run(name)
-    return options.open_run(lambda: run, f"read {run.folder}", options.overrides)
+    if options.reports_stored:
+        return _report_stored(options, run)
+    instead = "add --no-screen, which prints its report"
+    return options.open_run(lambda: run, instead, options.overrides)
+
+
+def _report_stored(options: WatchOptions, run: StartedRun) -> int:
+    """Print the report of a stored run as at its end.
+
+    Raises:
+        UsageError: it is still running, or two formats are requested.
+    """
+    if options.json and options.markdown:
+        raise UsageError("--json and --markdown: give one of them")
+    if run.is_running:
+        raise UsageError(f"{run.folder.name} is still running, and has no report before its end")
+    return run_to_exit(_print_outcome(options, launch.read_stored_run(run)))
 
 
 def _find_run(name: str) -> StartedRun:
@@ -240,13 +259,19 @@ async def _without_a_screen(options: WatchOptions) -> int:
     except launch.LeftRunningError as left:
         print_notice(describe_left_run(left.run))
         return 128 + left.number
+    await _print_outcome(options, outcome)
+    run = outcome.run
+    if run.code is None and run.signal is None:
+        return 1
+    return 128 + run.signal if run.signal is not None else run.code or 0
+
+
+async def _print_outcome(options: WatchOptions, outcome: launch.RunOutcome) -> int:
+    """Print the report of a run that has ended; return 0."""
     if options.json:
         print_json(await launch.build_explained_report(outcome))
     elif options.markdown:
         print_text(rows_of_text(await launch.format_markdown(outcome)))
     else:
         print_text(fit_to_terminal(rows_of_text(await launch.format_text(outcome))))
-    run = outcome.run
-    if run.code is None and run.signal is None:
-        return 1
-    return 128 + run.signal if run.signal is not None else run.code or 0
+    return 0

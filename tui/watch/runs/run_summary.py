@@ -39,9 +39,7 @@ def name_run_end(run: StartedRun, *, is_running: bool) -> str:
 def describe_left_run(run: StartedRun) -> str:
     """Return the state of a run that is left, its folder, and how to come back to it."""
     run = start.with_end(run)
-    if run.ended is None and not run.is_running:
-        sentence = f"{name_of(run)}: {describe_unseen_end(run.last_sign)}; stored in {run.folder}"
-    elif run.ended is None:
+    if run.ended is None and run.is_running:
         sentence = f"{name_of(run)} is still running as process {run.pid}; stored in {run.folder}"
     else:
         sentence = describe_finished_run(run)
@@ -50,7 +48,9 @@ def describe_left_run(run: StartedRun) -> str:
 
 def describe_finished_run(run: StartedRun) -> str:
     """Describe how a run ended, how long it took, and where it is stored."""
-    lasted = fmt.duration((run.ended or run.began) - run.began)
+    if run.ended is None:
+        return f"{name_of(run)}: {describe_unseen_end(run.last_sign)}; stored in {run.folder}"
+    lasted = fmt.duration(run.ended - run.began)
     if run.signal is not None:
         how = f"was ended by {signal_name(run.signal)}"
     elif run.code is None:
