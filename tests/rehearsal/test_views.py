@@ -193,7 +193,7 @@ def test_the_page_of_its_run_shows_the_verdict() -> None:
     assert account_of_peak.startswith(
         "at step 3, train.py:9 main. The peak is parameters 2.5 GiB + "
     )
-    assert limits.startswith("Kernels compute nothing")
+    assert limits.startswith("Nothing is computed")
     two = replace(FITS, rehearsal=replace(FITS.rehearsal, gpus=2))
     assert conclusion_paragraphs(two, judge(two))[1].startswith("cuda:0 at step 3")
     failure = failed(signal=11)

@@ -139,7 +139,7 @@ async def test_without_a_verdict_i_says_why_and_the_figures_of_the_device_stay(
         on.app.snapshot.catch_up()
         await on.press("i")
         await on.until(lambda: "there is no verdict: its blocks overlap" in on.text)
-        assert "live at peak" in on.text
+        assert "live at end" in on.text
 
 
 @pytest.mark.parametrize(

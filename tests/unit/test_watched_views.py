@@ -33,6 +33,7 @@ from tui.watch.runs.rehearsals import RehearsalNote, begin_note
 from tui.watch.session.run_folder import StoredRun
 from tui.watch.session.stored_ooms import explain_stored
 from tui.watch.state.explained import ProcessOom, newest_oom
+from tui.watch.state.processes import REHEARSED
 from tui.watch.state.run import Mark, WatchedDevice
 from tui.watch.views.memory_plot import (
     MOST_OF_A_KIND,
@@ -49,6 +50,7 @@ from tui.watch.views.run import (
     describe_snapshot,
     format_growth,
     format_run_title,
+    host_lines,
     snapshots_of,
     summarize_memory,
     trend_lines,
@@ -210,6 +212,13 @@ def test_growth_can_be_told_of_any_rate(rate: float, below: float, above: float)
 def test_growth_that_is_not_known_has_its_reason() -> None:
     row = device(growth=None, why_no_growth=NO_GROWTH)
     assert format_growth(row) == "growth of allocated: not known yet (needs 30 s or 48 readings)"
+
+
+def test_a_rehearsed_process_is_not_said_to_have_used_no_cuda() -> None:
+    row = unread()
+    row = replace(row, ended="ended", process=replace(row.process, reason=REHEARSED))
+    (words,) = [plain(each) for each in host_lines(row, 120)]
+    assert words == "Rehearsed without a GPU: `o` opens its peak snapshot."
 
 
 def test_a_device_of_an_ended_run_is_summed_up_in_one_line() -> None:

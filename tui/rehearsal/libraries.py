@@ -22,6 +22,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+OTHERS = "Other library versions may use other amounts"
 MOST_BYTES = 32 << 20
 """Largest file of requirements that is read: lock files of large projects have some megabytes."""
 
@@ -151,13 +152,10 @@ def library_line(versions: Sequence[LibraryVersion], target: TargetLibraries | N
             listed = ", ".join(
                 f"{library.name} {library.here} is not {library.there}" for library in different
             )
-            return f"Not the libraries of {target.file}: {listed}. With them it is another program."
+            return f"Not the libraries of {target.file}: {listed}. {OTHERS}."
     names = ", ".join(f"{version.name} {version.version}" for version in versions)
     if target is None:
-        return (
-            f"Libraries: {names}. With others it is another program;"
-            " --target-requirements FILE compares."
-        )
+        return f"Libraries: {names}. {OTHERS}; --target-requirements FILE compares."
     compared = sum(canonicalize_name(version.name) in target.allowed for version in versions)
     if not compared:
         return f"Libraries: {names}; {target.file} names none of them."

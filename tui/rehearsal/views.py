@@ -20,7 +20,7 @@ from tui.watch.runs.agent_events import HostRead
 from tui.watch.runs.log_texts import source_line
 
 LIMITS = (
-    "Kernels compute nothing and take no time, and values that the program reads back are zeros."
+    "Nothing is computed: values read back are zeros."
     " Requested bytes are exact for this torch; reserved bytes on the card may differ by"
 )
 MOST_READS = 3

@@ -41,7 +41,7 @@ WATCH_COMMANDS = (
         "watch_rehearse",
         ("V",),
         "rehearse",
-        "Rehearse a command on a simulated card to see if it fits.",
+        "Check whether a command would fit on another GPU.",
         changes_state=True,
         useful=lambda now: not _run_is_open(now),
         footer=10,

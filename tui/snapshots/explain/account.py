@@ -191,7 +191,7 @@ def _divide_by_inventory(evidence: Evidence, live: _Whole, leak: Leak | None) ->
         live.deduct(
             "activations",
             remainder,
-            "unnamed: saved by autograd, temporaries, memory of C++",
+            "unnamed: autograd buffers, temporaries, C++ allocations",
         )
 
 
@@ -261,7 +261,7 @@ def _divide_cached(evidence: Evidence, torch: _Whole) -> None:
     )
     torch.deduct("other streams", evidence.streams_cached, "cached for other streams")
     if evidence.largest is None:
-        torch.deduct_rest("cached", "not in use: fragmentation, other streams or private pools")
+        torch.deduct_rest("cached", "not in use: fragmentation, streams, pools")
     else:
         torch.deduct_rest("fragmentation", "cached beside live blocks")
 

@@ -32,9 +32,7 @@ NO_ANSWER = (
     "its agent does not answer: an extension holds the interpreter, the process is stopped, or its "
     "socket is in another XDG_RUNTIME_DIR; py-spy dump --pid {pid} reads the stacks from outside"
 )
-NO_PROCESS = (
-    "no process of the run with an agent is running: it has ended, or has not used CUDA yet"
-)
+NO_PROCESS = "the process has ended, or has not used CUDA yet"
 AgentRequest = Literal["state", "snapshot", "record", "record no more", "end rehearsal"]
 
 

@@ -31,7 +31,7 @@ from tui.watch.runs.process_logs import ProcessLog, joined
 from tui.watch.state.run import GpuOccupancy, Mark, WatchedDevice, find_ooms, full_gpu
 
 BEFORE_IT_WAS_SEEN = "it ended before it was seen"
-REHEARSED = "it was rehearsed on a simulated card; o opens the snapshot with its peak"
+REHEARSED = "rehearsed without a GPU"
 KILLED = "was killed, or left by os._exit"
 NOT_LISTED = "the card is simulated, and NVML lists none of its processes"
 SIMULATED = Placed(None, None, NOT_LISTED, NOT_LISTED)

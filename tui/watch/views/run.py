@@ -21,10 +21,12 @@ from tui.watch.runs.ooms import Oom, describe_outcome, describe_request
 from tui.watch.runs.run_summary import describe_run_end, format_command
 from tui.watch.runs.runs import StartedRun
 from tui.watch.state.explained import ProcessOom, explain_row, newest_oom
+from tui.watch.state.processes import REHEARSED
 from tui.watch.state.run import WatchedDevice, WatchedRun
 from tui.watch.views.memory_plot import plots_host_memory
 from tui.watch.views.processes import ended_by_oom, shows_whole_state
 
+NO_CUDA = "It used no CUDA while it was watched."
 NO_CUDA_YET = (
     "With its first CUDA call, a plot of torch's memory, its growth per step and an account of the "
     "GPU appear here. An OOM is explained by the line that requested the memory."
@@ -212,7 +214,9 @@ def host_lines(row: WatchedDevice, cells: int) -> list[Line]:
         lines += paragraph(format_host_growth(row), cells, TextStyle.PLAIN, indent="  ")
     if row.process.reason == CPU_BUILD:
         return lines
-    words = "It used no CUDA while it was watched." if row.ended else NO_CUDA_YET
+    words = NO_CUDA if row.ended else NO_CUDA_YET
+    if row.process.reason == REHEARSED:
+        words = f"{REHEARSED[0].upper()}{REHEARSED[1:]}: `o` opens its peak snapshot."
     return lines + paragraph(words, cells, TextStyle.QUIET)
 
 
