@@ -65,7 +65,8 @@ def test_the_selected_device_s_switches_come_first() -> None:
     [
         (120, f"Backends   {CUDNN_LINE}   3 more flags"),
         (90, f"Backends   {CUDNN_LINE}"),
-        (80, "Backends   cudnn"),
+        (80, "Backends   cudnn [x] enabled  [ ] benchmark  [ ] deterministic   4 more flags"),
+        (50, "Backends   cudnn [x] enabled   6 more flags"),
     ],
 )
 def test_the_folded_pane_has_the_switches_in_its_title(cells: int, title: str) -> None:

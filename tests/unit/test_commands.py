@@ -162,8 +162,8 @@ def test_the_names_of_figures_stand_in_a_column_beside_their_meanings() -> None:
     )
     assert [plain(row).rstrip() for row in about_lines(about, 60)] == [
         "The newest runs.",
-        "cpu, cuda:0  the time of a call.",
-        "'!'          warnings (i).",
+        "cpu, cuda:0    the time of a call.",
+        "'!'            warnings (i).",
         "Below: both medians. They are of the runs. a name that is",
         "longer than a column: stays a sentence.",
     ]

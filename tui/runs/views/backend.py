@@ -219,10 +219,15 @@ def format_folded_title(state: RunsState, cells: int) -> str:
         return title if len(title) <= cells else fit(title.partition(" (")[0], cells)
     name = format_backend_name(flags[0].name)
     own = [flag for flag in flags if format_backend_name(flag.name) == name]
-    boxes = "  ".join(plain(format_switch(flag, state, None)) for flag in own)
-    more = "" if len(own) == len(flags) else f"   {text.count(len(flags) - len(own), 'more flag')}"
-    forms = (f"Backends   {name} {boxes}{more}", f"Backends   {name} {boxes}", f"Backends   {name}")
-    return next((form for form in forms if len(form) <= cells), forms[-1])
+    boxes = [plain(format_switch(flag, state, None)) for flag in own]
+    forms = []
+    for shown in range(len(own), 0, -1):
+        some = f"Backends   {name} {'  '.join(boxes[:shown])}"
+        left_out = len(flags) - shown
+        forms.append(f"{some}   {text.count(left_out, 'more flag')}" if left_out else some)
+        # The whole of one backend needs no remark on the others.
+        forms += [some] if shown == len(own) else []
+    return next((form for form in forms if len(form) <= cells), f"Backends   {name}")
 
 
 def explain_idle(state: RunsState) -> str:
