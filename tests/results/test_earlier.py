@@ -68,7 +68,7 @@ def test_the_newest_of_each_setting_on_this_box_and_gpu_is_found(tmp_path: Path)
 
 
 def test_a_warning_not_to_trust_a_stored_time_is_found_with_it(tmp_path: Path) -> None:
-    warning = f"other processes kept 2 cores busy: {UNTRUSTED}"
+    warning = f"other programs used 2 cores: {UNTRUSTED}"
     place = _filled(
         tmp_path / "r",
         kept(1, warnings=(warning,)),

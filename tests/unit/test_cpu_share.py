@@ -98,8 +98,8 @@ def test_a_comparison_beside_another_process_says_so() -> None:
         found = worker.compare_blocks(request, Control(), lambda _: None)
     assert found.status == "ok"
     (warning,) = found.warnings
-    assert warning.startswith("other processes kept ")
-    assert warning.endswith("cores busy: do not trust this verdict")
+    assert warning.startswith("other programs used ")
+    assert warning.endswith(" cores: do not trust this verdict")
 
 
 @pytest.mark.parametrize(
@@ -122,8 +122,8 @@ def test_what_a_study_times_itself_is_watched_too(
     cpu_s = itertools.count(0.0, 1e6)
     with patch.object(cpu_share, "now", lambda: CpuTime(next(cpu_s), 0.0)):
         found = ok(name, **parameters)
-    (warning,) = (line for line in found.warnings if "kept up to" in line)
+    (warning,) = (line for line in found.warnings if "used up to" in line)
     kind, _, label = finding.partition(" ")
     titles = {table.name: table.title for table in found.tables}
     named = f'the {kind} "{titles.get(label, label)}"'
-    assert named in warning.partition("busy: do not trust ")[2]
+    assert named in warning.partition(" cores: ")[2]

@@ -102,6 +102,7 @@ def test_what_is_missing_comes_with_its_reason() -> None:
             "one gpu", *ran("matmul", "cpu", time=few, unavailable=why, figures=figures, limit=None)
         )
     )
+    assert f"no 95% interval: {why.pop('time.ci95_s')}" in words
     for reason in why.values():
         assert f"n/a: {reason}" in words
 

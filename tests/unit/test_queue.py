@@ -153,9 +153,7 @@ def test_the_warnings_of_several_runs_follow_with_each_cause_once(
     state = make_store("one gpu")
     for name, apart in (("matmul", 26), ("mlp", 9), ("conv2d", None)):
         noisy = (f"noisy: quartiles {apart}% apart: {UNTRUSTED}",) if apart else ()
-        table = (
-            f'others kept {1 + len(noisy)} cores busy: do not trust the table "of {name}, 16 MiB"'
-        )
+        table = f'others used {1 + len(noisy)} cores: the table "of {name}, 16 MiB" is unreliable'
         warnings = (*noisy, "its ceiling may be too low", table)
         for event in ran(name, "cpu", warnings=warnings):
             state.publish(event)
@@ -170,9 +168,9 @@ def test_the_warnings_of_several_runs_follow_with_each_cause_once(
         f"warning: noisy: quartiles 9{glyphs.GLYPHS.dash}26% apart: do not trust these figures"
         " (matmul; mlp)",
         "warning: its ceiling may be too low (all 3 runs)",
-        f"warning: others kept 1{glyphs.GLYPHS.dash}2 cores busy: do not trust the"
-        " tables, charts and figures that --json names",
-        "  (all 3 runs)",
+        f"warning: others used 1{glyphs.GLYPHS.dash}2 cores: the tables, charts and figures that"
+        " --json names are unreliable (all",
+        "  3 runs)",
     ]
 
 

@@ -30,7 +30,19 @@ def test_a_time_beside_other_processes_has_no_interval_and_says_why() -> None:
     assert busy.ci95_s is None
     assert "known" not in busy.stopped_by
     reason = reporting.absences(busy, NO_RATES)["time.ci95_s"]
-    assert reason.startswith("other processes were at work")
+    assert reason == "other programs disturbed the run"
+
+
+@pytest.mark.parametrize(
+    ("quiet", "said"),
+    [
+        ("time limit of 2 s", "time limit of 2 s; other programs were running"),
+        ("median known to ±1.00%", "its target; other programs were running"),
+    ],
+)
+def test_the_end_of_a_disturbed_timing_names_its_own_reason(quiet: str, said: str) -> None:
+    busy = replace(timing(other_cpu_cores=1.2), stopped_by=quiet)
+    assert reporting.drop_unreliable_interval(busy, "cpu").stopped_by == said
 
 
 @pytest.mark.parametrize(("cores", "device"), [(0.05, "cpu"), (None, "cpu"), (3.0, "cuda")])
@@ -88,8 +100,7 @@ def test_a_table_timed_beside_other_processes_is_named(
     empty = make_empty_result(Run("1", "matmul", device, {}, {}))
     said = reporting.add_findings(empty, study).warnings
     named = (
-        'the table "three ways to add", the figure "cold cache over warm", the figure "naive rate"'
+        'the table "three ways to add", the figure "cold cache over warm" and the figure '
+        '"naive rate" are unreliable'
     )
-    assert [line.partition(" busy: do not trust ")[2] for line in said] == (
-        [named] if warned else []
-    )
+    assert [line.partition(" cores: ")[2] for line in said] == ([named] if warned else [])

@@ -55,7 +55,7 @@ def test_a_time_that_is_not_trusted_has_no_rate() -> None:
     doubted = replace(done, warnings=("noisy: quartiles 8% apart",))
     assert format_summary(doubted) == format_summary(done)
     assert "TFLOP/s" in format_summary(done)
-    unusable = replace(done, warnings=(f"other processes kept 2 cores busy: {UNTRUSTED}",))
+    unusable = replace(done, warnings=(f"other programs used 2 cores: {UNTRUSTED}",))
     assert format_summary(unusable).split("  ")[0] == "2.71 ms ±0.4%"
     assert "/s" not in format_summary(unusable)
     assert "% of" not in format_summary(unusable)

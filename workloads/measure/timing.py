@@ -153,12 +153,16 @@ class Blocks:
         return stable and estimates.independent_blocks(self.in_order) >= NOISE_WORTH
 
 
+KNOWN = "median known to"
+"""Begins the reason to stop where the interval has become narrow enough."""
+
+
 def find_stop_reason(blocks: Blocks, measured_s: float, plan: Plan) -> str | None:
     """Return the reason to stop after these blocks, or ``None``."""
     n = len(blocks.ordered)
     if n >= plan.min_blocks and measured_s >= plan.min_s:
         if blocks.half_width is not None and blocks.half_width <= plan.target:
-            return f"median known to ±{plan.target:.2%}"
+            return f"{KNOWN} ±{plan.target:.2%}"
         if blocks.noise_is_stable():
             return "noise stable above the target"
     # Even a slow call runs often enough for a median, if not for an interval.

@@ -30,6 +30,7 @@ from workloads.protocol.process import Channel
 from workloads.protocol.results import (
     OUT_OF_MEMORY,
     UNTRUSTED,
+    UNTRUSTED_VERDICT,
     Check,
     Limit,
     Rates,
@@ -118,7 +119,8 @@ FAULT_S = 1e-6
 """Approximate cost of one minor page fault: 6242 of them took 11 ms."""
 LAUNCH_BOUND = 0.8
 """From this share of launch time in the device's time, the device waits for Python."""
-DISTURBED = "the time limit or its target, with other processes at work"
+DISTURBED = "other programs were running"
+"""End of the reason to stop, where it would otherwise promise a reliable time."""
 NOISY_IQR = 0.10
 """torch.utils.benchmark warns from this value on."""
 UNTRUSTED_IQR = 1.0
@@ -164,8 +166,8 @@ def absences(measured: Timing, rate: Rates) -> dict[str, str]:
 def _explain_missing_interval(measured: Timing) -> str:
     if measured.blocks < estimates.FEWEST_BLOCKS:
         return "an interval needs six blocks"
-    if measured.stopped_by == DISTURBED:
-        return "other processes were at work: an interval of these blocks would promise too much"
+    if measured.stopped_by.endswith(DISTURBED):
+        return "other programs disturbed the run"
     worth = estimates.independent_blocks(measured.block_times_s)
     return f"neighbouring blocks are too much alike: they count as {worth:.1f} independent ones"
 
@@ -183,7 +185,10 @@ def drop_unreliable_interval(measured: Timing, device_type: str) -> Timing:
     """
     if not _is_disturbed(measured, device_type) or measured.ci95_s is None:
         return measured
-    return replace(measured, ci95_s=None, stopped_by=DISTURBED)
+    reason = measured.stopped_by
+    if reason.startswith(timing.KNOWN):
+        reason = "its target"
+    return replace(measured, ci95_s=None, stopped_by=f"{reason}; {DISTURBED}")
 
 
 def drop_unreliable_p95(measured: Timing) -> tuple[Timing, dict[str, str]]:
@@ -203,7 +208,7 @@ def warnings(measured: Timing, device_type: str) -> tuple[str, ...]:
     lines = []
     if _is_disturbed(measured, device_type):
         others = measured.other_cpu_cores
-        lines.append(f"other processes kept {others:.1f} cores busy: {UNTRUSTED}")
+        lines.append(f"other programs used {others:.1f} cores: {UNTRUSTED}")
     faults = measured.faults_per_call or 0.0
     if faults * FAULT_S > 0.01 * measured.median_s:
         number = f"{faults:.0f} page faults" if faults >= 1.5 else f"{faults:.1g} page faults"
@@ -261,9 +266,10 @@ def _warn_beside(study: Study, device: str) -> tuple[str, ...]:
     }
     if not busy:
         return ()
-    findings = ", ".join(_label_finding(study, finding) for finding in busy)
+    *others, last = (_label_finding(study, finding) for finding in busy)
+    findings = f"{', '.join(others)} and {last} are" if others else f"{last} is"
     most = max(busy.values())
-    return (f"other processes kept up to {most:.1f} cores busy: do not trust {findings}",)
+    return (f"other programs used up to {most:.1f} cores: {findings} unreliable",)
 
 
 def _label_finding(study: Study, finding: str) -> str:
@@ -291,7 +297,7 @@ def find_pair_warning(others: Others, device: str) -> tuple[str, ...]:
         return ()
     if not cpu_share.disturbed(cores, torch.get_num_threads()):
         return ()
-    return (f"other processes kept {cores:.1f} cores busy: do not trust this verdict",)
+    return (f"other programs used {cores:.1f} cores: {UNTRUSTED_VERDICT}",)
 
 
 def add_impossible_warnings(

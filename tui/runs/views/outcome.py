@@ -245,7 +245,7 @@ def time_pairs(time: Timing, unavailable: dict[str, str]) -> list[tuple[str, str
         low, high = (text.seconds(value) for value in time.ci95_s)
         pairs.append(("95% interval", f"{low} to {high} ({text.spread(width)})"))
     else:
-        pairs.append(("95% interval", f"n/a: {unavailable.get('time.ci95_s', 'too few blocks')}"))
+        pairs.append(("no 95% interval:", unavailable.get("time.ci95_s", "too few blocks")))
     pairs += [
         ("quartiles", f"{text.seconds(time.q1_s)} to {text.seconds(time.q3_s)}"),
         ("min", text.seconds(time.min_s)),

@@ -15,9 +15,9 @@ from workloads.protocol.results import UNTRUSTED
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?!\.?\d)")
 """Not the digits of a name such as ``float32``."""
 
-_FINDINGS = re.compile(r'(?<=: do not trust )the (?:table|chart|figure) ".*')
+_FINDINGS = re.compile(r'(?<= cores: )the (?:table|chart|figure) ".* (?:is|are) unreliable')
 """The names of what a workload found, at the end of a warning."""
-_ALL_FINDINGS = "the tables, charts and figures that --json names"
+_ALL_FINDINGS = "the tables, charts and figures that --json names are unreliable"
 
 
 def list_causes(state: RunsState, states: Sequence[RunState], cells: int) -> list[str]:
