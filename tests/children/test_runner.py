@@ -125,7 +125,7 @@ def test_a_comparison_tells_each_pair_and_ends_with_a_verdict(runner: Driver) ->
     assert comparison.verdict in ("faster", "slower", "same", "unclear")
     assert comparison.ci95 is not None
     if comparison.ratio is None:  # on a busy machine
-        assert comparison.unavailable["ratio"].startswith("the pairs disagree: ")
+        assert comparison.unavailable["ratio"].startswith("the pairs disagree, ")
     else:
         assert comparison.ci95[0] <= comparison.ratio <= comparison.ci95[1]
     assert comparison.unavailable["break_even_calls"]

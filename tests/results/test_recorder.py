@@ -184,6 +184,9 @@ async def test_a_comparison_is_kept_once_it_is_done(tmp_path: Path) -> None:
         comparison=replace(switched_off, ci95=(0.48, 0.52), pair_ratios=(0.48, 0.5, 0.52)),
     )
     assert describe_outcome(record) == "2.00x slower with cudnn.benchmark off"
+    unclear = replace(comparison, verdict="unclear", ratio=1.02, ci95=(0.97, 1.08), pair_ratios=())
+    record = replace(found[0].record, comparison=unclear)
+    assert describe_outcome(record) == "unclear: 0.97–1.08x with cudnn.benchmark"
 
 
 async def test_a_store_that_cannot_be_used_is_one_line_and_costs_no_run(tmp_path: Path) -> None:

@@ -129,7 +129,7 @@ def test_switching_a_flag_shows_a_verdict(workbench: Terminal) -> None:
     workbench.until_shows("[x] enabled")
     workbench.keys("F", " ")
     text = workbench.until(lambda text: "pairs" in text and "so far" not in text)
-    words = ("faster", "slower", "same", "unclear", "no verdict: the pairs disagree")
+    words = ("faster", "slower", "same", "unclear")
     assert any(word in text for word in words)
     workbench.keys("w")
 

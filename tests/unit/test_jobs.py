@@ -199,7 +199,7 @@ def test_pairs_that_disagree_have_no_ratio(times: list[tuple[float, float]], rea
     found = _summarised(times)
     assert found.verdict == "unclear"
     assert found.ratio is None
-    assert found.unavailable["ratio"].startswith(f"the pairs disagree: {reach}")
+    assert found.unavailable["ratio"].startswith(f"the pairs disagree, {reach}")
 
 
 @given(

@@ -16,7 +16,10 @@ CASES: dict[Verdict, tuple[float, str]] = {
     "faster": (1.436, "cudnn.benchmark on is 1.44x faster than off (95% interval 1.40–1.47"),
     "slower": (1 / 1.436, "cudnn.benchmark on is 1.44x slower than off (95% interval 1.40–1.47"),
     "same": (1.0, "cudnn.benchmark on is as fast as off: 1.00x"),
-    "unclear": (1.05, "it is unclear whether cudnn.benchmark matters: on has 1.0"),
+    "unclear": (
+        1.05,
+        "it is unclear whether cudnn.benchmark matters: on has 1.02–1.07x the speed of",
+    ),
 }
 
 

@@ -215,9 +215,18 @@ def test_the_longest_names_of_limits_are_short_in_the_table(name: str, short: st
 def test_a_run_under_other_flags_is_marked_until_they_are_set_back() -> None:
     convolution = hello(workload(convolutions="only"))
     state = make_store("one gpu", convolution, *ran(), FlagSet("cudnn.benchmark", True))
-    assert cells(state)["state"] == "ok ±0.4% other flags"
+    assert cells(state)["state"] == "ok ±0.4%, other flags"
     state.publish(FlagSet("cudnn.benchmark", FLAGS["cudnn.benchmark"]))
     assert cells(state)["state"] == "ok ±0.4%"
+
+
+def test_a_narrow_state_drops_its_last_mark_before_all_of_them() -> None:
+    convolution = hello(workload(convolutions="only"))
+    done = ran(warnings=("not quiet", "hot"))
+    state = make_store("one gpu", convolution, *done, FlagSet("cudnn.benchmark", True))
+    row = the_row(state)
+    assert plain(row.state) == "! ok ±0.4%, 2 warnings, other flags"
+    assert plain(row.shorter[0]) == "! ok ±0.4%, 2 warnings"
 
 
 def test_a_cudnn_flag_does_not_mark_what_is_no_convolution() -> None:

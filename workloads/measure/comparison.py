@@ -103,7 +103,7 @@ def withdraw_ratio(compared: Comparison) -> Comparison:
     if reach is None:
         return compared
     low, high = (f"{end:.2f}x" if end >= 0.1 else f"{end:.2g}x" for end in reach)
-    reason = f"the pairs disagree: {low} to {high}"
+    reason = f"the pairs disagree, {low} to {high}"
     return replace(compared, ratio=None, unavailable={**compared.unavailable, "ratio": reason})
 
 

@@ -33,7 +33,9 @@ def format_ratio(ratio: float, interval: tuple[float, float] | None) -> str:
 def format_effect(
     verdict: Verdict, ratio: float, interval: tuple[float, float] | None
 ) -> tuple[str, tuple[float, float] | None]:
-    """Format a ratio with its verdict: ``1.43x faster``, ``1.28x slower``, ``1.02x``.
+    """Format a ratio with its verdict: ``1.43x faster``, ``1.00x``, ``0.97–1.08x`` if unclear.
+
+    An unclear ratio is only its interval: a figure in the middle would look like a finding.
 
     Args:
         verdict: on the second of two settings.
@@ -41,13 +43,22 @@ def format_effect(
         interval: its 95% interval; ``None`` if unknown.
 
     Returns:
-        The text, and the interval of the ratio in it: a slower setting has its inverse.
+        The text, and the interval of the ratio in it: a slower setting has its inverse, and a text
+        that is the interval has none beside it.
     """
+    if verdict == "unclear" and interval is not None:
+        return f"{format_interval(*interval)}x", None
     if verdict == "slower":
         ratio = 1 / ratio
         interval = (1 / interval[1], 1 / interval[0]) if interval and interval[0] > 0 else None
     times = format_ratio(ratio, interval)
     return f"{times} {verdict}" if verdict in ("faster", "slower") else times, interval
+
+
+def format_verdict(verdict: Verdict, ratio: float, interval: tuple[float, float] | None) -> str:
+    """Format a verdict: ``1.43x faster``, ``same: 1.00x``, ``unclear: 0.97–1.08x``."""
+    times, _ = format_effect(verdict, ratio, interval)
+    return times if verdict in ("faster", "slower") else f"{verdict}: {times}"
 
 
 def format_interval(low: float, high: float) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tui.core import reports
-from tui.core.text.ratios import format_effect
+from tui.core.text.ratios import format_verdict
 from tui.results.store import StoreError
 from tui.results.store.records import (
     Facts,
@@ -401,9 +401,8 @@ def describe_outcome(record: Record) -> str:
         compared = withdraw_ratio(compared)
         flag = format_switched(compared.flag, compared.arms[1].setting)
         if compared.ratio is not None:
-            times, _ = format_effect(compared.verdict, compared.ratio, compared.ci95)
-            differs = compared.verdict in ("faster", "slower")
-            return f"{times if differs else f'{compared.verdict}, {times}'} with {flag}"
-        found = compared.unavailable.get("ratio", "no ratio")
-        return f"{compared.verdict} with {flag}: {found}"
+            outcome = format_verdict(compared.verdict, compared.ratio, compared.ci95)
+        else:
+            outcome = f"{compared.verdict}: {compared.unavailable.get('ratio', 'no ratio')}"
+        return f"{outcome} with {flag}"
     return (record.reason or "") if record.median_s is None or record.status != "ok" else ""

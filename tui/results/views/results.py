@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tui.core.text import glyphs
+from tui.core.text import glyphs, ratios
 from tui.core.text import numbers as text
 from tui.core.text.glyphs import escape_markdown
 from tui.core.text.ratios import format_effect, format_interval, format_ratio
@@ -203,10 +203,9 @@ def format_side(side: ComparisonSide, *, with_runs: bool = True) -> str:
 
 
 def format_verdict(question: Question) -> str:
-    """Format a verdict on B: ``1.04x faster``, ``40.2x slower``, ``unclear: 1.02x``."""
-    ratio, verdict = question.answer.ratio, question.answer.verdict
-    times, _ = format_effect(verdict, ratio.value, ratio.ci95)
-    return times if verdict in ("faster", "slower") else f"{verdict}: {times}"
+    """Format a verdict on B: ``1.04x faster``, ``40.2x slower``, ``unclear: 0.97–1.08x``."""
+    ratio = question.answer.ratio
+    return ratios.format_verdict(question.answer.verdict, ratio.value, ratio.ci95)
 
 
 def format_long_verdict(question: Question) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import NamedTuple
 
-from tui.core.text import glyphs
+from tui.core.text import glyphs, ratios
 from tui.core.text import numbers as text
 from tui.core.text.ratios import format_effect, format_interval
 from tui.devices.state.machine import SIMULATED
@@ -29,7 +29,7 @@ from tui.runs.state.state import RunsState
 from tui.runs.views.device_colors import style_of_device
 from tui.runs.views.workload_state import fold_warnings
 from workloads.protocol.flag_words import PRECISION, format_setting
-from workloads.protocol.results import Comparison, FlagInfo, Verdict
+from workloads.protocol.results import UNTRUSTED_VERDICT, Comparison, FlagInfo, Verdict
 
 TITLED_FROM = 40
 """Least cells of a folded pane's title that has a verdict."""
@@ -397,15 +397,17 @@ def _format_outcome(compared: CompareState) -> list[Line]:
 
 
 def format_no_ratio(comparison: Comparison, hint: str = "c runs more") -> Line:
-    """Say why there is no ratio: ``no verdict: the pairs disagree: 0.05x to 1.00x (24 pairs, …)``.
+    """Say why there is no ratio: ``unclear: the pairs disagree, 0.05x to 1.00x (24 pairs, …)``.
 
     Args:
         comparison: one without a ratio.
         hint: advice where there are pairs.
     """
     reason = comparison.unavailable.get("ratio", "no pair was measured")
-    more = f" ({text.count(comparison.pairs, 'pair')}, {hint})" if comparison.pairs else ""
-    return line(Span(f"no verdict: {reason}", TextStyle.NOTE), more)
+    if not comparison.pairs:
+        return line(Span(f"no verdict: {reason}", TextStyle.NOTE))
+    more = f" ({text.count(comparison.pairs, 'pair')}, {hint})"
+    return line(Span(f"{comparison.verdict}: {reason}", _choose_style(comparison)), more)
 
 
 def format_unfinished(comparison: Comparison) -> list[Line]:
@@ -433,8 +435,14 @@ def _format_step(comparison: Comparison | None, phase: str) -> Line:
         return (Span(step, TextStyle.KEY),)
     return (
         Span(f"{step}: ", TextStyle.KEY),
-        Span(f"{times} so far", STYLES[comparison.verdict]),
+        Span(f"{times} so far", _choose_style(comparison)),
     )
+
+
+def _choose_style(comparison: Comparison) -> TextStyle:
+    """Return the style of a verdict; a warning not to trust it makes it quiet."""
+    doubted = any(warning.endswith(UNTRUSTED_VERDICT) for warning in comparison.warnings)
+    return TextStyle.QUIET if doubted else STYLES[comparison.verdict]
 
 
 def format_verdict(comparison: Comparison, hint: str = "c runs more") -> Line:
@@ -447,15 +455,15 @@ def format_verdict(comparison: Comparison, hint: str = "c runs more") -> Line:
         comparison: unfinished or done.
         hint: advice after an unclear verdict.
     """
-    times, interval = _format_times(comparison)
-    if not times:
+    ratio, word = comparison.ratio, comparison.verdict
+    if ratio is None or ratio <= 0:
         return ()
-    word = comparison.verdict
-    phrase = times if word in ("faster", "slower") else f"{word}: {times}"
+    _, interval = _format_times(comparison)
+    phrase = ratios.format_verdict(word, ratio, comparison.ci95)
     inside = [] if interval is None else [format_interval(*interval)]
     inside.append(f"{comparison.pairs} of {comparison.pairs_wanted} pairs")
     more = f", {hint}" if word == "unclear" and hint else ""
-    return line(Span(phrase, STYLES[word]), f" ({', '.join(inside)}{more})")
+    return line(Span(phrase, _choose_style(comparison)), f" ({', '.join(inside)}{more})")
 
 
 def _format_times(comparison: Comparison) -> tuple[str, tuple[float, float] | None]:
@@ -579,6 +587,8 @@ def _format_effect(comparison: Comparison) -> str:
         return f"{comparison.flag} {new} is {times} than {old} ({evidence})"
     if comparison.verdict == "same":
         return f"{comparison.flag} {new} is as fast as {old}: {times} ({evidence})"
+    if comparison.ci95 is not None:
+        evidence = f"95% interval, {evidence}"
     speed = f"{new} has {times} the speed of {old} ({evidence})"
     return f"it is unclear whether {comparison.flag} matters: {speed}"
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from tui.core.text import glyphs
+from tui.core.text import glyphs, ratios
 from tui.core.text import numbers as text
-from tui.core.text.ratios import format_effect
 from tui.kit.lines import Line, Span, TextStyle
 from tui.monitor.messages import HARMFUL_REASONS
 from tui.runs.state import parameters
@@ -172,7 +171,7 @@ def _format_ok(state: RunsState, runs: list[RunState]) -> Forms:
         )
     compared = (Span(", "), *beside) if beside else ()
     return (
-        (*doubt, *timed, *compared, *marks),
+        *((*doubt, *timed, *compared, *marks[:most]) for most in range(len(marks), 0, -1)),
         # The number of warnings matters less: their mark stands in front.
         (*doubt, *timed, *compared),
         *((*doubt, *timed, Span(", "), verdict) for verdict in verdicts),
@@ -227,10 +226,8 @@ def _shorten_earlier_comparison(runs: list[RunState]) -> tuple[Span, ...]:
 
 
 def format_verdict(against: Against) -> str:
-    """Format a verdict: ``1.04x faster``, ``same: 1.00x``, ``unclear: 1.02x``."""
-    word = against.verdict
-    times, _ = format_effect(word, against.ratio, against.ci95)
-    return times if word in AGAINST_STYLES else f"{word}: {times}"
+    """Format a verdict: ``1.04x faster``, ``same: 1.00x``, ``unclear: 0.97–1.08x``."""
+    return ratios.format_verdict(against.verdict, against.ratio, against.ci95)
 
 
 MOST_WARNINGS = 2
@@ -261,6 +258,7 @@ def _format_marks(
 ) -> tuple[Span, ...]:
     """Return the doubts about a result, each after its mark."""
     marks = []
+    after = before or " "
     before = before or f" {glyphs.GLYPHS.warning} "
     above = [word for word in map(describe_excess_of, runs) if word]
     if above:
@@ -275,7 +273,7 @@ def _format_marks(
     if warnings > 0:
         marks.append(Span(f"{before}{text.count(warnings, 'warning')}", TextStyle.NOTE))
     if any(find_changed_flags(state, run) for run in runs):
-        marks.append(Span(" other flags", TextStyle.NOTE))
+        marks.append(Span(f"{after}other flags", TextStyle.NOTE))
     return tuple(marks)
 
 
