@@ -86,6 +86,18 @@ def test_variants_become_a_table_that_holds_each_against_the_first() -> None:
     assert table.rows[1] == ("fast", 1.0, 2.0, "2 to 2", "faster")
 
 
+def test_a_factor_without_a_clear_difference_is_unknown_and_says_why() -> None:
+    study = _study(Scripted([[2.0, 1.0], [1.0, 2.0]] * 6))
+    _, second = study.variants("ways", "", {"one": _nothing, "other": _nothing})
+    study.factor("gain", second.ratio, second)
+    assert study.figures["gain"].value is None
+    assert study.unavailable["figures.gain"] == "no clear difference"
+    clear = _study(Scripted([[2.0, 1.0]] * 12))
+    _, second = clear.variants("ways", "", {"slow": _nothing, "fast": _nothing})
+    clear.factor("gain", second.ratio, second)
+    assert clear.figures["gain"].value == 2.0
+
+
 def test_a_peak_that_is_not_known_is_an_empty_cell_and_no_zero() -> None:
     study = _study(Scripted([[1.0]] * 12))
     study.variants("ways", "", {"one": _nothing}, per_call=(8.0, "byte/s"), peaks=True)

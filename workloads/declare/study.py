@@ -49,6 +49,11 @@ class Variant:
     """The verdict against the first: ``faster``, ``slower``, ``same`` or ``unclear``."""
 
     @property
+    def doubt(self) -> str:
+        """Return why the ratio is no finding; empty if it is one."""
+        return "no clear difference" if self.verdict == "unclear" else ""
+
+    @property
     def interval(self) -> str:
         """Return the ratio's interval, such as ``1.38 to 1.46``; empty where it is unknown."""
         return "" if self.ci95 is None else " to ".join(map(_three_digits, self.ci95))
@@ -210,6 +215,13 @@ class Study:
         self.figures[name] = Figure(value, unit, about)
         self._record_others(f"figure {name}", unit)
         self._changed()
+
+    def factor(self, name: str, value: float, variant: Variant, about: str = "") -> None:
+        """Add a factor computed from a variant's ratio; unknown where the ratio is no finding."""
+        if variant.doubt:
+            self.absent(name, variant.doubt, "x", about)
+        else:
+            self.figure(name, value, "x", about)
 
     def absent(self, name: str, reason: str, unit: str = "", about: str = "") -> None:
         """Add a figure that is unknown here, with the reason."""

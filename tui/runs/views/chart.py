@@ -42,6 +42,7 @@ from tui.runs.state.parameters import Sweep
 from tui.runs.sweeps.sweep_result import SweepResult, format_settings, format_sweep_progress
 from tui.runs.views.device_charts import find_wins, name_devices
 from tui.runs.views.device_colors import list_curve_styles, style_of_device
+from tui.runs.views.variant_table import finding_table_lines
 from tui.runs.views.workload_state import find_running, format_run_progress
 from workloads.protocol.figure_names import name_figure
 from workloads.protocol.results import Cell, Chart, DataColumn, Figure, RunResult, Series, Table
@@ -301,8 +302,7 @@ def finding_lines(result: RunResult, cells: int, *, drawn: bool = True) -> list[
         else:
             points = _chart_as_points(chart, result, cells)
             rows += [(), *points] if points else []
-    for table in result.tables:
-        rows += [(), *table_lines(table, result.unavailable, cells)]
+    rows += finding_table_lines(result.tables, result.unavailable, cells)
     if result.log:
         rows += [(), line(Span("Log", TextStyle.STRONG))]
         rows += [row for entry in result.log for row in verbatim(entry, cells)]

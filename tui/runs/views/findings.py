@@ -9,9 +9,9 @@ from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.core.text.numbers import quantity
 from tui.kit.lines import Line, Span, TextStyle, cell_len, left, line, paragraph, right, verbatim
-from tui.kit.tables import table_lines
 from tui.runs.views.chart import chart_lines, draw_beside, figure_lines
 from tui.runs.views.device_colors import style_of_device
+from tui.runs.views.variant_table import finding_table_lines
 from workloads.protocol.figure_names import name_figure
 from workloads.protocol.results import RunResult
 
@@ -125,9 +125,7 @@ def record_lines(results: Mapping[str, RunResult], cells: int) -> list[Line]:
     """Return the tables and the log of each device, below a rule with its name."""
     rows: list[Line] = []
     for device, result in results.items():
-        parts: list[Line] = []
-        for table in result.tables:
-            parts += [(), *table_lines(table, result.unavailable, cells)]
+        parts = finding_table_lines(result.tables, result.unavailable, cells)
         if result.log:
             parts += [(), line(Span("Log", TextStyle.HEADING))]
             parts += [row for entry in result.log for row in verbatim(entry, cells)]

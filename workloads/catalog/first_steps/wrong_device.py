@@ -211,7 +211,7 @@ def model_on_cpu(
         pair = study.variants(
             "ways", "one training step", ways, per_call=(batch, "samples/s"), clock="wall"
         )
-        study.figure("speed_up_by_moving", pair[1].ratio, "x", "left over moved")
+        study.factor("speed_up_by_moving", pair[1].ratio, pair[1], "left over moved")
 
     def _wrong_half(study: Study, gpu: torch.device, left: torch.nn.Module) -> None:
         message = outcome(lambda: left(torch.empty(batch, FEATURES, device=gpu)))

@@ -81,10 +81,10 @@ def compare_caches(
         study.log_line(f"no cold time: {skip}")
         return
     calls = {WARM: call, COLD: cache_setter(COLD, on)(call)}
-    title = f"the last cache, {size // SPAN / 2**20:.3g} MiB: left by the last call, or flushed"
+    title = f"warm or flushed last-level cache ({size // SPAN / 2**20:.3g} MiB)"
     _, cold = study.variants("caches", title, calls, per_call=per_call)
     about = "time with the cache flushed before each call, over calls back to back"
-    study.figure("cold_over_warm", 1 / cold.ratio, "x", about)
+    study.factor("cold_over_warm", 1 / cold.ratio, cold, about)
     if on.type == "cuda" and cold.median_s < SHORT_S:
         study.log_line(
             "cold calls are timed one by one: so short, a few microseconds are not their own"

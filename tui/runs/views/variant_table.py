@@ -1,0 +1,60 @@
+"""A workload's table of variants: no ratio without a difference, and what its ratios are. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from tui.kit.lines import Line, TextStyle, line, paragraph
+from tui.kit.tables import table_lines
+from workloads.protocol.results import Cell, Table
+
+RATIOS = ("speed-up", "more time")
+"""Columns with the ratio of a variant to the first, as a factor or as a percentage."""
+VERDICT = "verdict"
+NOTE = "Ratios and verdicts are of blocks in pairs (median): the quotient of the times can differ."
+UNCLEAR = "unclear: no clear difference, so no ratio."
+_INDENT = 2
+
+
+def finding_table_lines(
+    tables: Sequence[Table], unavailable: Mapping[str, str], cells: int
+) -> list[Line]:
+    """Return the tables of a result, and below the last of variants one note on their ratios.
+
+    Args:
+        tables: the tables of one result.
+        unavailable: reasons by dotted path.
+        cells: width of a line.
+    """
+    rows: list[Line] = []
+    compared = [table for table in tables if _list_ratios(table)]
+    unclear = any("unclear" in row for table in compared for row in table.rows)
+    for table in tables:
+        rows += [(), *table_lines(hide_unclear_ratios(table), unavailable, cells)]
+        if compared and table is compared[-1]:
+            note = f"{NOTE} {UNCLEAR}" if unclear else NOTE
+            text = paragraph(note, max(1, cells - _INDENT), TextStyle.QUIET)
+            rows += [line(" " * _INDENT, *row) for row in text]
+    return rows
+
+
+def hide_unclear_ratios(table: Table) -> Table:
+    """Return the table without the ratios of rows whose verdict is unclear."""
+    ratios = _list_ratios(table)
+    if not ratios:
+        return table
+    verdict = [column.name for column in table.columns].index(VERDICT)
+
+    def hide(row: tuple[Cell, ...]) -> tuple[Cell, ...]:
+        if row[verdict] != "unclear":
+            return row
+        return tuple(None if place in ratios else cell for place, cell in enumerate(row))
+
+    return replace(table, rows=tuple(map(hide, table.rows)))
+
+
+def _list_ratios(table: Table) -> list[int]:
+    """Return the places of the columns with ratios; none without a verdict beside them."""
+    names = [column.name for column in table.columns]
+    return [place for place, name in enumerate(names) if name in RATIOS and VERDICT in names]
