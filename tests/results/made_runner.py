@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tests.results.samples import timing
 from workloads import catalog
-from workloads.declare.workload import infos
+from workloads.declare.workload import infos_with_code
 from workloads.protocol import messages, wire
 from workloads.protocol.process import write_whole
 from workloads.protocol.results import Environment, RunResult, TorchDevice
@@ -54,12 +54,14 @@ def made(folder: Path, median: float = 1e-3, reason: str = "") -> str:
     from tests.children.sessions import script
 
     words = [sys.executable, "-m", __name__, str(median), *([reason] if reason else [])]
-    return script(folder, f"cd {shlex.quote(str(ROOT))}\nexec {shlex.join(words)}")
+    # A script of the catalogue is the only thing that a Python is given alone.
+    alone = '[ $# -gt 1 ] || { echo "printed by the script"; exit; }'
+    return script(folder, f"{alone}\ncd {shlex.quote(str(ROOT))}\nexec {shlex.join(words)}")
 
 
 def serve(median: float, reason: str | None = None) -> None:
     told = median * random.Random(os.getpid()).uniform(0.999, 1.001)
-    say(messages.Hello(messages.VERSION, os.getpid(), "3", sys.executable, infos()))
+    say(messages.Hello(messages.VERSION, os.getpid(), "3", sys.executable, infos_with_code()))
     say(messages.Ready(ENVIRONMENT, 0.1))
     for line in sys.stdin.buffer:
         try:

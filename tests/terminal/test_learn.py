@@ -26,6 +26,20 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPU_WORKBENCH_CONFIG", str(tmp_path / "config.toml"))
 
 
+PROMPT = ", q ends"
+
+
+def go_to(terminal: Terminal, prompt: str) -> str:
+    """Type keys until a prompt is shown, and return all that was on the screens before it."""
+    seen = text = terminal.until_shows(PROMPT)
+    while prompt not in text:
+        before = text
+        terminal.keys(" ")
+        text = terminal.until(lambda now: PROMPT in now and now != before)  # noqa: B023
+        seen += text
+    return seen
+
+
 def echoes(terminal: Terminal) -> bool:
     """Whether the terminal shows what is typed, line by line."""
     modes = termios.tcgetattr(terminal.master)[3]
@@ -43,14 +57,17 @@ def test_a_key_shows_the_answer_and_another_goes_on(
     size: tuple[int, int], stand_in: tuple[str, str]
 ) -> None:
     with Terminal((*LEARN, *stand_in, "--from", "device_list"), *size) as terminal:
-        text = terminal.until_shows("Question: nvidia-smi", ASKS)
+        text = go_to(terminal, ASKS)
+        assert "Question: nvidia-smi" in text
+        assert "printed by the script" in text
         assert "Answer" not in text
         assert not echoes(terminal)
         terminal.keys(" ")
         text = terminal.until_shows("Answer: Not always.", "any key goes on to placement, q ends")
         assert ASKS not in text
         terminal.keys("\r")
-        terminal.until_shows("Question: batch.to(device)", ASKS)
+        terminal.until_shows("2 of 13", PROMPT)
+        assert "Question: batch.to(device)" in go_to(terminal, ASKS)
         terminal.keys("q")
         assert terminal.exit_code() == 0
         words = " ".join(terminal.text().split())
@@ -58,18 +75,18 @@ def test_a_key_shows_the_answer_and_another_goes_on(
         assert echoes(terminal)
 
 
-def test_a_key_runs_a_step_whose_results_would_move_its_script_off_the_screen(
+def test_a_step_begins_with_its_title_and_a_key_runs_its_script(
     stand_in: tuple[str, str],
 ) -> None:
     with Terminal((*LEARN, *stand_in), 80, 16) as terminal:
-        terminal.until_shows("list of devices", RUNS)
-        assert "Look for" not in terminal.text()
-        terminal.keys(" ")
-        terminal.until_shows("Question: nvidia-smi", ASKS)
+        text = terminal.until_shows("1 of 13   device_list", "any key shows the script, q ends")
+        assert "The script" not in text.partition("any key")[0]
+        assert "Look for" not in go_to(terminal, RUNS)
+        assert "Look for" in go_to(terminal, ASKS)
         terminal.keys("q")
         assert terminal.exit_code() == 0
     with Terminal((*LEARN, *stand_in), 80, 16) as terminal:
-        terminal.until_shows(RUNS)
+        go_to(terminal, RUNS)
         terminal.keys("q")
         assert terminal.exit_code() == 0
         assert "Continue with: gpu-workbench learn --from device_list" in terminal.text()
@@ -77,7 +94,7 @@ def test_a_key_runs_a_step_whose_results_would_move_its_script_off_the_screen(
 
 def test_after_the_answer_of_a_single_step_the_command_ends(stand_in: tuple[str, str]) -> None:
     with Terminal((*LEARN, *stand_in, "device_list")) as terminal:
-        terminal.until_shows(ASKS)
+        go_to(terminal, ASKS)
         terminal.keys("x")
         assert terminal.exit_code() == 0
         assert "Answer: Not always." in terminal.text()
@@ -88,7 +105,9 @@ def test_after_the_answer_of_a_single_step_the_command_ends(stand_in: tuple[str,
 def test_a_key_typed_before_the_question_does_not_answer_it() -> None:
     # The real runner, which leaves time for the keys.
     with Terminal((*LEARN, "device_list"), 120, 100) as terminal:
-        terminal.until_shows("list of devices")
+        terminal.until_shows("list of devices", RUNS)
+        terminal.keys("\r")
+        terminal.until_shows("running the script")
         terminal.keys("\r", "\r")
         assert "Answer" not in terminal.until_shows(ASKS)
 
@@ -98,7 +117,7 @@ def test_ctrl_c_at_the_question_ends_it_and_gives_the_terminal_back(
     by: str, stand_in: tuple[str, str]
 ) -> None:
     with Terminal((*LEARN, *stand_in, "device_list")) as terminal:
-        terminal.until_shows(ASKS)
+        go_to(terminal, ASKS)
         if by == "key":
             terminal.keys("\x03")
         else:

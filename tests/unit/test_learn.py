@@ -14,7 +14,9 @@ from tests import ceilings
 from tests.results.made_runner import made
 from tests.screens.helpers import workload
 from tests.tiers import VARIANT
-from tui.headless.learn import choose_steps, introduction
+from tui.headless.learn import choose_steps, code_part, figures_part, introduction, script_part
+from tui.headless.on_a_gpu import ON_A_GPU, describe_on_a_gpu
+from tui.headless.script_run import ScriptEnd
 from tui.kit.command_line.output import UsageError
 from tui.kit.lines import plain, width
 from workloads import catalog
@@ -63,8 +65,8 @@ def test_what_is_no_step_is_refused_with_what_to_do(name: str, words: str) -> No
 
 def test_a_step_has_its_whole_script() -> None:
     info = workload("x", FIRST_STEPS, "x", question="Why?", script="import torch\nprint(1)\n")
-    text = [plain(row) for row in introduction(info, 1, 1, 80)]
-    assert text[-4:] == [
+    text = [plain(row) for row in code_part(info, 80)]
+    assert text == [
         "The script  gpu-workbench code x prints it",
         "  import torch",
         "  print(1)",
@@ -75,7 +77,7 @@ def test_a_step_has_its_whole_script() -> None:
 @pytest.mark.parametrize("cells", [80, 120])
 def test_a_step_is_introduced_by_what_it_shows_and_its_code(cells: int) -> None:
     info = workload("placement", FIRST_STEPS, "placing tensors")
-    rows = introduction(info, 2, 13, cells)
+    rows = [*introduction(info, 2, 13, cells), *code_part(info, cells)]
     assert max(map(width, rows)) <= cells
     text = [plain(row) for row in rows]
     assert text[0].startswith("── 2 of 13   placement: placing tensors ──")
@@ -89,6 +91,34 @@ def test_a_step_is_introduced_by_what_it_shows_and_its_code(cells: int) -> None:
     ]
 
 
+def test_a_script_that_fails_says_how_it_ended() -> None:
+    end = ScriptEnd(("first",), "exit code 1", ("RuntimeError: no",))
+    assert [plain(row) for row in script_part(end, 80)] == [
+        "The script printed",
+        "  first",
+        "The script failed: exit code 1",
+        "  RuntimeError: no",
+        "",
+    ]
+    assert plain(script_part(ScriptEnd(()), 80)[1]) == "  nothing"
+
+
+def test_the_figures_say_whether_they_come_from_the_script() -> None:
+    own = workload("x", FIRST_STEPS, "x")
+    ours = workload("x", FIRST_STEPS, "x", question="Why?", script="print(1)\n")
+    heads = [plain(figures_part(info, "x on cpu\n")[0]) for info in (own, ours)]
+    assert heads == [
+        "What the workload x found",
+        "What the workload x found with the functions of the script",
+    ]
+
+
+def test_each_text_about_a_gpu_is_that_of_a_first_step() -> None:
+    assert set(ON_A_GPU) <= set(STEPS)
+    assert describe_on_a_gpu("placement").startswith("With a GPU: ")
+    assert describe_on_a_gpu("nonesuch") == ""
+
+
 @VARIANT
 def test_without_a_terminal_a_step_is_printed_with_its_answer_and_nothing_is_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -100,6 +130,9 @@ def test_without_a_terminal_a_step_is_printed_with_its_answer_and_nothing_is_sto
     (info,) = (info for info in infos() if info.name == "device_list")
     assert f"1 of {len(STEPS)}   device_list: list of devices" in done.stdout
     assert "torch.cuda.device_count()" in done.stdout
+    assert "The script printed" in done.stdout
+    assert "  This script would compute on cpu." in done.stdout
+    assert "With a GPU: the list names each GPU" in done.stdout
     assert "devices that torch sees" in done.stdout
     assert "GPUs: 0 (torch.cuda.device_count())" in done.stdout
     assert "warning: " not in done.stdout

@@ -1,11 +1,10 @@
-"""``gpu-workbench learn``: the first steps one by one: script, run, question."""
+"""``gpu-workbench learn``: the first steps one by one: script, its output, figures, question."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import os
-import shutil
 import sys
 import termios
 import tty
@@ -14,8 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from tui.core.text import glyphs
-from tui.core.text.glyphs import rows_of_text
+from tui.devices.state.devices import CPU
 from tui.headless.catalogue import CatalogueOptions, print_problems
+from tui.headless.colored import print_lines
+from tui.headless.on_a_gpu import describe_on_a_gpu
+from tui.headless.pager import Pager
+from tui.headless.script_run import ScriptEnd, run_script
 from tui.headless.waiter import Waiter, choose_devices, choose_interval, describe_current_run
 from tui.kit.command_line.options import Parser, Subcommand, add_common, add_devices
 from tui.kit.command_line.output import (
@@ -23,11 +26,10 @@ from tui.kit.command_line.output import (
     fit_to_terminal,
     not_known,
     print_json,
-    print_text,
     width,
 )
 from tui.kit.command_line.progress import ProgressLine, run_to_exit
-from tui.kit.lines import Line, fit, line, paragraph, plain
+from tui.kit.lines import Line, Span, TextStyle, fit, line, paragraph, verbatim
 from tui.runs.session.session import Session
 from tui.runs.state.runs import RunState
 from tui.runs.views.result_text import encode_results, format_results
@@ -39,11 +41,10 @@ from workloads.protocol.results import WorkloadInfo
 ENDS = ("q", "Q", "\x04", "")
 """Keys that end the walk: q, Ctrl-D, and a terminal that is gone."""
 
+RUNS = "any key runs it, q ends"
+
 STEP_LIST = f"gpu-workbench list {FIRST_STEPS}"
 """The command that lists the steps."""
-
-RESULT_ROWS = 12
-"""Rows of the results of most steps, with their question."""
 
 MOST_BYTES = 64
 """One key can send several bytes, such as an arrow key's escape sequence."""
@@ -134,7 +135,7 @@ def _resolve_number(typed: str, names: Sequence[str]) -> str:
 
 
 def introduction(info: WorkloadInfo, number: int, count: int, cells: int) -> list[Line]:
-    """Return the introduction of a step: its title, what it does, and its script.
+    """Return the introduction of a step: its title, and what it does.
 
     Args:
         info: the step.
@@ -145,17 +146,45 @@ def introduction(info: WorkloadInfo, number: int, count: int, cells: int) -> lis
     rule = glyphs.GLYPHS.rule
     title = f"{rule * 2} {number} of {count}   {info.name}: {info.title} "
     return [
-        line(fit(title + rule * max(0, cells - len(title)), cells)),
+        line(Span(fit(title + rule * max(0, cells - len(title)), cells), TextStyle.HEADING)),
         (),
         *paragraph(info.about, cells),
-        (),
-        *source_lines(info, cells, f"gpu-workbench code {info.name} prints it"),
         (),
     ]
 
 
+def code_part(info: WorkloadInfo, cells: int) -> list[Line]:
+    """Return the script of a step, or the timed lines of a user's own."""
+    return [*source_lines(info, cells, f"gpu-workbench code {info.name} prints it"), ()]
+
+
+def script_part(end: ScriptEnd, cells: int) -> list[Line]:
+    """Return what the script printed, and how it failed."""
+    rows = [line(Span("The script printed", TextStyle.HEADING))]
+    if end.printed:
+        rows += [row for entry in end.printed for row in verbatim(entry, cells)]
+    else:
+        rows.append(line(Span("  nothing", TextStyle.QUIET)))
+    if end.error:
+        rows += paragraph(f"The script failed: {end.error}", cells, TextStyle.BAD)
+        rows += [row for entry in end.last_lines for row in verbatim(entry, cells)]
+    return [*rows, ()]
+
+
+def figures_part(info: WorkloadInfo, results: str) -> list[Line]:
+    """Return the results of the workload, below a line that says how they come about.
+
+    Args:
+        info: the step.
+        results: their text, fitted to the terminal.
+    """
+    how = " with the functions of the script" if info.script else ""
+    title = line(Span(f"What the workload {info.name} found{how}", TextStyle.HEADING))
+    return [title, *(line(row) for row in results.splitlines())]
+
+
 class Lesson:
-    """Walks through the steps: prints each, runs it, and asks its question.
+    """Walks through the steps: prints each, runs its script and workload, asks its question.
 
     Without a terminal, or with ``--json``, it prints question and answer at once.
 
@@ -169,6 +198,8 @@ class Lesson:
         self._options = options
         self._waiter, self._progress = Waiter(session), ProgressLine()
         self._asks = is_interactive() and not options.json
+        self._pager = Pager(self._wait_for_key)
+        self._script_failed = False
         self._key: str | None = None
         """The key typed last; ``None`` while it is waited for."""
 
@@ -193,7 +224,7 @@ class Lesson:
         failed = any(entry.failed for entry in self._session.state.runs.book.values())
         hello = self._session.state.runs.hello
         broken = hello is not None and bool(hello.problems)
-        return self._waiter.exit_code(1 if failed or broken else 0)
+        return self._waiter.exit_code(1 if failed or broken or self._script_failed else 0)
 
     async def _walk(self) -> None:
         options, state = self._options, self._session.state.runs
@@ -202,8 +233,9 @@ class Lesson:
         devices = choose_devices(self._session, options.devices)
         count = sum(info.group == FIRST_STEPS for info in state.catalogue)
         encoded: list[dict[str, Any]] = []
+        on_gpu = any(device != CPU for device in devices)
         for place, (number, info) in enumerate(steps):
-            if not options.json and not await self._introduce(info, number, count):
+            if not options.json and not await self._introduce(info, number, count, on_gpu=on_gpu):
                 return
             entries = await self._run_step(info, devices)
             if entries is None:
@@ -212,27 +244,68 @@ class Lesson:
                 encoded.append(self._encode(number, info, entries))
                 continue
             timed = info.name not in UNTIMED_STEPS
-            print_text(fit_to_terminal(format_results(state, entries, timed=timed)))
-            # Beside the figures: above the script it would have left a small screen.
-            _print([(), *paragraph(info.look_for, width(), label="Look for: ")])
+            results = fit_to_terminal(format_results(state, entries, timed=timed))
             following = steps[place + 1][1].name if place + 1 < len(steps) else ""
+            shown = await self._pager.show(figures_part(info, results)) and await self._explain(
+                info, on_gpu=on_gpu
+            )
+            if not shown:
+                self._end(info.name)
+                return
             if not await self._show_question(info, following):
                 return
         if options.json:
             print_json({"environment": wire.to_plain(state.machine.environment), "steps": encoded})
         elif self._asks and not options.name:
-            _print(paragraph("These were the first steps. gpu-workbench list shows more.", width()))
+            words = "These were the first steps. gpu-workbench list shows more."
+            print_lines(paragraph(words, width()))
 
-    async def _introduce(self, info: WorkloadInfo, number: int, count: int) -> bool:
-        """Print a step's introduction; return whether to run it.
+    async def _introduce(
+        self, info: WorkloadInfo, number: int, count: int, *, on_gpu: bool
+    ) -> bool:
+        """Print a step's introduction and run its script; return whether to go on.
 
-        Where the results would move it off the terminal, a key runs it.
+        Args:
+            info: the step.
+            number: of the step, from 1.
+            count: number of all steps.
+            on_gpu: a GPU is one of the lesson's devices.
         """
-        rows = introduction(info, number, count, width())
-        _print(rows)
-        if len(rows) + RESULT_ROWS <= shutil.get_terminal_size().lines:
+        pager, cells = self._pager, width()
+        goes_on = (
+            await pager.show(introduction(info, number, count, cells))
+            and await pager.show(code_part(info, cells), "any key shows the script, q ends")
+            and await pager.ask(RUNS)
+        )
+        if not goes_on:
+            return self._end(info.name)
+        if not info.script:
             return True
-        return await self._wait_for_key("any key runs it, q ends") or self._end(info.name)
+        running = asyncio.ensure_future(
+            run_script(self._options.python, info.name, info.script, gpu=on_gpu)
+        )
+        running.add_done_callback(lambda _: self._waiter.wake())
+        ended = await self._waiter.until(
+            running.done, lambda: self._progress.show(f"running the script {info.name}.py")
+        )
+        self._progress.clear()
+        if not ended:
+            running.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await running
+            return False  # a signal
+        end = running.result()
+        self._script_failed |= bool(end.error)
+        return await pager.show(script_part(end, cells)) or self._end(info.name)
+
+    async def _explain(self, info: WorkloadInfo, *, on_gpu: bool) -> bool:
+        """Print what to look for, and what would differ on a GPU; return whether to go on."""
+        # Beside the figures: above the script it would have left a small screen.
+        rows: list[Line] = [(), *paragraph(info.look_for, width(), label="Look for: ")]
+        words = "" if on_gpu else describe_on_a_gpu(info.name)
+        if words:
+            rows += [(), *paragraph(words, width(), TextStyle.NOTE)]
+        return await self._pager.show(rows)
 
     async def _run_step(
         self, info: WorkloadInfo, devices: Sequence[str]
@@ -258,17 +331,17 @@ class Lesson:
             following: name of the next step; empty after the last.
         """
         if info.question:
-            _print([(), *question_lines(info, width())])
-            if not await self._wait_for_key("any key shows the answer, q ends"):
+            asked = await self._pager.show([(), *question_lines(info, width())])
+            if not asked or not await self._pager.ask("any key shows the answer, q ends"):
                 return self._end(info.name)
-            _print([*answer_lines(info, width()), ()])
-        if following and not await self._wait_for_key(f"any key goes on to {following}, q ends"):
+            await self._pager.show([*answer_lines(info, width()), ()])
+        if following and not await self._pager.ask(f"any key goes on to {following}, q ends"):
             return self._end(following)
         return True
 
     def _end(self, name: str) -> bool:
         if self._waiter.signalled is None and not self._options.name:
-            _print(paragraph(f"Continue with: gpu-workbench learn --from {name}", width()))
+            print_lines(paragraph(f"Continue with: gpu-workbench learn --from {name}", width()))
         return False
 
     async def _wait_for_key(self, prompt: str) -> bool:
@@ -303,10 +376,6 @@ class Lesson:
             "answer": info.answer,
             "results": encode_results(self._session.state.runs, entries)["results"],
         }
-
-
-def _print(rows: Sequence[Line]) -> None:
-    print_text(rows_of_text(plain(row).rstrip() for row in rows))
 
 
 # ---- keys ----
