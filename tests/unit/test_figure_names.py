@@ -10,7 +10,7 @@ import workloads.catalog
 from workloads.protocol.figure_names import NAMES, name_figure
 
 SOURCES = tuple(Path(workloads.catalog.__path__[0]).rglob("*.py"))
-GIVEN = frozenset({"figure", "absent", "_difference", "_overtakes"})
+GIVEN = frozenset({"figure", "factor", "absent", "_difference", "_overtakes"})
 """Functions that are given the key of a figure."""
 BUILT = frozenset({"overtakes", "overtakes_with_copies", "launch_s"})
 """Keys that the sources name elsewhere."""

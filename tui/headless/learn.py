@@ -275,7 +275,7 @@ class Lesson:
         goes_on = (
             await pager.show(introduction(info, number, count, cells))
             and await pager.show(code_part(info, cells), "any key shows the script, q ends")
-            and await pager.ask(RUNS)
+            and await pager.confirm(RUNS)
         )
         if not goes_on:
             return self._end(info.name)
@@ -332,10 +332,10 @@ class Lesson:
         """
         if info.question:
             asked = await self._pager.show([(), *question_lines(info, width())])
-            if not asked or not await self._pager.ask("any key shows the answer, q ends"):
+            if not asked or not await self._pager.confirm("any key shows the answer, q ends"):
                 return self._end(info.name)
             await self._pager.show([*answer_lines(info, width()), ()])
-        if following and not await self._pager.ask(f"any key goes on to {following}, q ends"):
+        if following and not await self._pager.confirm(f"any key goes on to {following}, q ends"):
             return self._end(following)
         return True
 

@@ -23,7 +23,7 @@ class Pager:
         self._wait = wait
         self._unread = 0
 
-    async def ask(self, prompt: str) -> bool:
+    async def confirm(self, prompt: str) -> bool:
         """Wait for a key; return whether to go on."""
         self._unread = 0
         return await self._wait(prompt)
@@ -38,10 +38,10 @@ class Pager:
         most = max(1, shutil.get_terminal_size().lines - 1)  # one for the prompt
         while len(rows) > 1 and len(rows) % most == 1 and not plain(rows[-1]):
             rows = rows[:-1]  # a page with nothing on it
-        if self._unread and self._unread + len(rows) > most and not await self.ask(prompt):
+        if self._unread and self._unread + len(rows) > most and not await self.confirm(prompt):
             return False
         for start in range(0, len(rows), most):
-            if start and not await self.ask(GOES_ON):
+            if start and not await self.confirm(GOES_ON):
                 return False
             page = rows[start : start + most]
             print_lines(page)
