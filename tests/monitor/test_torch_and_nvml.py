@@ -77,7 +77,7 @@ def test_t29_a_driver_that_is_too_old_is_asked_about(cuda_build: pytest.MonkeyPa
 
 def test_t29_a_torch_without_cuda_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.version, "cuda", None)
-    assert told() == "no CUDA devices: this torch is a build without CUDA"
+    assert told() == "no CUDA devices: this torch is built without CUDA"
 
 
 def test_t29_without_torch_the_devices_are_shown_all_the_same(

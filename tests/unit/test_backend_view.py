@@ -44,7 +44,7 @@ def shown(state: WorkbenchState, cells: int = 200, cursor: str | None = None) ->
 
 def both(kind: str = "one gpu") -> WorkbenchState:
     gpus = (torch_gpu(),) if kind == "one gpu" else ()
-    why = None if gpus else "this torch is a build without CUDA"
+    why = None if gpus else "this torch is built without CUDA"
     flags = tuple(replace(flag, unavailable=why) for flag in CUDNN_FLAGS)
     ready = messages.Ready(environment(*gpus, flags=(*flags, *ONEDNN)), 1.0)
     return make_store("one gpu" if gpus else "no gpu", ready)
@@ -84,7 +84,7 @@ def test_a_switch_shows_its_present_setting() -> None:
 def test_without_cudnn_its_flags_are_idle_with_one_reason_and_onednn_s_work() -> None:
     assert shown(both("no gpu")) == [
         ONEDNN_LINE,
-        "cudnn and cuda flags have no effect: this torch is a build without CUDA",
+        "cudnn and cuda flags have no effect: this torch is built without CUDA",
     ]
 
 

@@ -7,6 +7,10 @@ from dataclasses import replace
 import pytest
 
 from tests.screens.results import result
+from tui.headless.waiter import explain_missing_device
+from tui.kit.lines import plain
+from tui.runs.views.outcome import check_lines
+from tui.runs.views.result_text import format_summary
 from workloads.protocol.results import (
     NOT_PASSED,
     Chart,
@@ -68,3 +72,35 @@ def test_times_sizes_and_counts_stay_and_each_claim_has_its_reason() -> None:
     claims = {name for name, value in field_values(before.rates).items() if value is not None}
     expected = {f"rates.{name}" for name in claims} | {"limit", "figures.speed_up"}
     assert {name for name, why in after.unavailable.items() if why == NOT_PASSED} == expected
+
+
+def test_a_wrong_variant_keeps_no_interval_or_verdict() -> None:
+    names = (("time", "s"), ("speed-up", "x"), ("interval", ""), ("verdict", ""))
+    columns = tuple(DataColumn(*name) for name in names)
+    table = Table("ways", "ways", columns, ((1.0, 1.0, "", ""), (1.0, 1.0, "1 to 1", "same")))
+    after = drop_invalid_claims(full(status="failed", check=FAILED, tables=(table,)))
+    assert after.tables[0].rows == ((1.0, None, "", ""), (1.0, None, "", ""))
+
+
+def test_a_failed_check_is_described_once() -> None:
+    reason = "wrong result: error not a number, tolerance 0.0001, against the sum"
+    check = Check(False, None, 1e-4, "the sum")
+    wrong = result("matmul", "cpu", status="failed", reason=reason, check=check)
+    assert format_summary(wrong).endswith("failed: wrong result")
+    assert [plain(row).strip() for row in check_lines(wrong, 100)] == [
+        "check FAILED: the result is wrong: its error is NaN (tolerance 0.0001) against the sum"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("why", "said"),
+    [
+        ("", "no device cuda:1: torch has cpu"),
+        (
+            "no CUDA devices: this torch is built without CUDA",
+            "no device cuda:1: this torch is built without CUDA (only cpu)",
+        ),
+    ],
+)
+def test_a_missing_device_is_explained_once(why: str, said: str) -> None:
+    assert explain_missing_device("cuda:1", ["cpu"], why) == said

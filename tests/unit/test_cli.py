@@ -199,7 +199,7 @@ def test_run_prints_the_shape_of_the_results_and_nothing_else_in_a_pipe() -> Non
         "first_call_s", "stopped_by",
     }  # fmt: skip
     assert set(result["limit"]) >= {"name", "value", "fraction", "source"}
-    assert "measured on this box" in result["limit"]["source"]
+    assert "measured on this machine" in result["limit"]["source"]
     conditions = result["conditions"]
     assert conditions["threads"] >= 1
     assert conditions["versions"]["torch"] == actual["environment"]["torch"]

@@ -156,7 +156,7 @@ def test_states_without_a_result() -> None:
     assert "does not run here: it is made for cuda" in shown(state)
     assert "queued" in shown(state)
     state.publish(progress())
-    assert "block 7 ±1.1%, ≤4 s left, 213 µs so far" in shown(state)
+    assert "7 blocks, 213 µs ±1.1% so far, ≤4 s left" in shown(state)
 
 
 def test_figures_are_written_in_their_units() -> None:

@@ -277,7 +277,7 @@ def test_a_measured_limit_says_when_and_how_it_was_measured() -> None:
     ceiling = Ceiling("float32", 150e9, "2048 x 2048 matrix product, best of 40 blocks", 0.0, {})
     limit = limits.measured_limit(ceiling, "float32", 120e9)
     assert (limit.name, limit.basis, limit.fraction) == ("float32", "measured", 0.8)
-    assert limit.source.startswith("measured on this box 19")
+    assert limit.source.startswith("measured on this machine 19")
     assert limit.source.endswith(ceiling.how)
 
 

@@ -29,7 +29,7 @@ def shown(state: WorkbenchState, cells: int, name: str = "matmul") -> list[str]:
 
 
 def both() -> WorkbenchState:
-    limit = Limit("float32", 5e11, 0.5, "measured on this box", "measured")
+    limit = Limit("float32", 5e11, 0.5, "measured on this machine", "measured")
     return make_store("one gpu", *ran("matmul", "cpu", median=0.271, limit=limit), *ran())
 
 
@@ -81,7 +81,7 @@ def test_what_goes_on_or_failed_says_so() -> None:
     state = make_store("one gpu", queued())
     assert shown(state, 80) == ["cuda:0   queued"]
     state.publish(progress())
-    assert shown(state, 80) == ["cuda:0   block 7 ±1.1%, ≤4 s left, 213 µs so far"]
+    assert shown(state, 80) == ["cuda:0   7 blocks, 213 µs ±1.1% so far, ≤4 s left"]
     failed = make_store("one gpu", *ran(status="failed", time=None, limit=None, reason="no room"))
     assert shown(failed, 80)[0] == "cuda:0   failed: no room"
 

@@ -230,8 +230,22 @@ def choose_devices(session: Session, requested: Sequence[str]) -> tuple[str, ...
     for device in devices:
         if device not in known:
             why = environment.unavailable.get("devices", "") if environment else ""
-            raise Failure(f"no device {device}: torch has {', '.join(known)}. {why}".rstrip())
+            raise Failure(explain_missing_device(device, known, why))
     return tuple(devices)
+
+
+def explain_missing_device(device: str, known: Sequence[str], why: str) -> str:
+    """Explain a missing device: ``no device cuda:0: this torch is built without CUDA (only cpu)``.
+
+    Args:
+        device: as requested.
+        known: the devices that torch has.
+        why: why torch lacks some; empty if it has all.
+    """
+    if not why:
+        return f"no device {device}: torch has {', '.join(known)}"
+    reason = why.removeprefix("no CUDA devices: ")
+    return f"no device {device}: {reason} (only {', '.join(known)})"
 
 
 def describe_current_run(state: RunsState) -> str:
@@ -243,7 +257,7 @@ def describe_current_run(state: RunsState) -> str:
     progress = now.progress
     parts = [f"{now.request.workload} on {now.request.device}", format_phase(progress.phase)]
     if progress.blocks:
-        parts.append(f"block {progress.blocks}")
+        parts.append(fmt.count(progress.blocks, "block"))
     if progress.estimate_s is not None:
         parts.append(fmt.seconds(progress.estimate_s))
     if progress.half_width is not None:

@@ -98,7 +98,7 @@ def measured_limit(ceiling: Ceiling, kind: str, rate: float) -> Limit:
     """Return the limit from a ceiling measured on this machine."""
     moment = time.strftime("%Y-%m-%d %H:%M", time.localtime(ceiling.measured_at))
     other = "" if ceiling.kind in (COPY, kind) else f"in {ceiling.kind}, which is faster here: "
-    source = f"measured on this box {moment}: {other}{ceiling.how}"
+    source = f"measured on this machine {moment}: {other}{ceiling.how}"
     limit = _limit(kind, ceiling.value, rate, source=source, basis="measured", error=ERROR)
     return replace(limit, disturbed=ceiling.disturbed)
 

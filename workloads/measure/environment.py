@@ -55,7 +55,7 @@ def describe(malloc: str) -> Environment:
     has_cuda = any(device.id.startswith("cuda") for device in devices)
     cudnn = _cudnn_version(unavailable) if has_cuda else None
     if torch.version.cuda is None:
-        unavailable["cuda"] = "this torch is a build without CUDA"
+        unavailable["cuda"] = "this torch is built without CUDA"
     if cudnn is None:
         reason = "no CUDA device to load it for" if torch.version.cuda else "no CUDA"
         unavailable.setdefault("cudnn", reason)
@@ -100,7 +100,7 @@ def _cudnn_text(version: int | None) -> str | None:
 
 def _cuda_devices(unavailable: dict[str, str]) -> list[TorchDevice]:
     if torch.version.cuda is None:
-        unavailable["devices"] = "no CUDA devices: this torch is a build without CUDA"
+        unavailable["devices"] = "no CUDA devices: this torch is built without CUDA"
         return []
     try:
         count = torch.cuda.device_count()

@@ -115,7 +115,7 @@ def _unavailable(flag: Flag, no_cuda: str | None, no_cudnn: str | None) -> str |
     if flag.backend == "mkldnn":
         return None if torch.backends.mkldnn.is_available() else "this torch has no oneDNN"
     if torch.version.cuda is None:
-        return "this torch is a build without CUDA"
+        return "this torch is built without CUDA"
     return no_cuda or (no_cudnn if flag.backend == "cudnn" else None)
 
 

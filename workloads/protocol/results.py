@@ -301,7 +301,7 @@ class Check:
 
     passed: bool
     error: float | None
-    """``None`` for a result that is not a number, which does not pass."""
+    """``None`` for an error that is not a number, which does not pass."""
     tolerance: float
     against: str
 
@@ -354,6 +354,10 @@ class RunResult:
 NOT_PASSED = "the check of the result has not passed"
 NOT_CHECKED = "the result is not checked yet"
 _RATIOS = ("x", "%")
+RATIO_COLUMNS = ("speed-up", "more time")
+"""Columns of a table with the ratio of a variant to the first, as a factor or as a percentage."""
+OF_A_RATIO = ("interval", "verdict")
+"""Columns that say something about the ratio beside them."""
 
 
 def is_performance_claim(unit: str) -> bool:
@@ -406,8 +410,14 @@ def _drop_table_claims(table: Table) -> Table:
     claims = [is_performance_claim(column.unit) for column in table.columns]
     if not any(claims):
         return table
+    names = [column.name for column in table.columns]
+    has_ratio = any(name in RATIO_COLUMNS for name in names)
+    blank = [has_ratio and name in OF_A_RATIO for name in names]
     rows = tuple(
-        tuple(None if claim else cell for claim, cell in zip(claims, row, strict=True))
+        tuple(
+            None if claim else "" if blanked else cell
+            for claim, blanked, cell in zip(claims, blank, row, strict=True)
+        )
         for row in table.rows
     )
     return replace(table, rows=rows)

@@ -195,7 +195,7 @@ def _start_libraries(place: Place, clock: Clock) -> None:
 REPORT_S = 0.3
 """Interval between two reports of a running study."""
 STUDY_CANCELLED = "after the timing; the figures measured until then are kept"
-UNMEASURED = "no ceiling has been measured on this box: run the workload ceiling"
+UNMEASURED = "no ceiling has been measured on this machine: run the workload ceiling"
 
 
 def run(

@@ -97,6 +97,13 @@ def find_peak(memory: PeakMemory) -> int | None:
     return memory.allocated_peak
 
 
+def format_result_end(result: RunResult) -> str:
+    """Format the end of a result whose failed check is described beside it."""
+    if result.status == "failed" and result.check is not None and not result.check.passed:
+        return "failed: wrong result"
+    return format_end(result.status, result.reason)
+
+
 def format_end(status: str, reason: str | None) -> str:
     """Format the end of a run, with its reason in short: ``failed: out of memory``."""
     return f"{status}: {shorten_oom(reason)}" if reason else status

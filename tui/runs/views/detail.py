@@ -26,8 +26,8 @@ from tui.runs.views.outcome import condition_lines, format_state, outcome_lines,
 from tui.runs.views.workload_state import (
     AGAINST_STYLES,
     MOST_WARNINGS,
+    describe_progress,
     find_changed_flags,
-    format_run_progress,
     format_verdict,
 )
 from tui.runs.views.workload_table import CHANGED, list_devices
@@ -188,7 +188,7 @@ def _run_lines(state: RunsState, run: RunState, cells: int, *, warnings_shown: b
         if run.so_far is None:
             words = format_state(run)
             return paragraph(words.text, cells, words.style)
-        doing = format_run_progress(run.progress) if run.progress else "queued"
+        doing = describe_progress(run.progress, timed=True) if run.progress else "queued"
         if run.progress and run.progress.phase == "figures":
             doing = "timing is done; its study is running"
         return result_lines(run.so_far, () if warnings_shown else run.so_far.warnings, cells, doing)

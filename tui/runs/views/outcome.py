@@ -30,6 +30,7 @@ from tui.runs.state.result_format import (
     format_limit_share,
     format_median,
     format_rates,
+    format_result_end,
     format_speed_up,
 )
 from tui.runs.state.runs import (
@@ -42,7 +43,7 @@ from tui.runs.state.runs import (
 from tui.runs.sweeps.sweep_result import choose_base_device, compute_speed_up
 from tui.runs.views.chart import finding_lines, missing_lines
 from tui.runs.views.device_colors import style_of_device
-from tui.runs.views.workload_state import fold_warnings, format_run_progress
+from tui.runs.views.workload_state import describe_progress, fold_warnings
 from workloads.protocol.flag_words import CUBLAS, CUDNN, ONEDNN, format_setting
 from workloads.protocol.results import RunResult, Timing
 
@@ -108,11 +109,7 @@ def format_state(run: RunState) -> Span:
     if run.result is None:
         if run.progress is None:
             return Span("queued", TextStyle.QUIET)
-        words = format_run_progress(run.progress)
-        estimate = run.progress.estimate_s
-        if run.so_far is None and estimate is not None:
-            words += f", {text.seconds(estimate, run.progress.half_width or 0.1)} so far"
-        return Span(words, TextStyle.KEY)
+        return Span(describe_progress(run.progress, timed=run.so_far is not None), TextStyle.KEY)
     result = run.result
     if result.status == "ok":
         return Span("")
@@ -203,8 +200,7 @@ def result_lines(
         cells: width of a line.
         doing: the current activity of an unfinished run.
     """
-    whole = f"{result.status}: {result.reason}" if result.reason else result.status
-    words = doing or whole
+    words = doing or format_result_end(result)
     style = TextStyle.KEY if doing else STATUS_STYLES[result.status]
     rows = paragraph(words, cells, style, indent="  ")
     for warning in warnings:
@@ -327,8 +323,13 @@ def check_lines(result: RunResult, cells: int) -> list[Line]:
         return []
     word = "check passed" if check.passed else "check FAILED: the result is wrong"
     sign = glyphs.GLYPHS.at_most if check.passed else ">"
-    error = "that is no number" if check.error is None else f"{check.error:.2g}"
-    words = f"{word}: error {error} {sign} {check.tolerance:.2g} against {check.against}"
+    if check.error is None:
+        words = (
+            f"{word}: its error is NaN (tolerance {check.tolerance:.2g}) against {check.against}"
+        )
+    else:
+        error = f"{check.error:.2g} {sign} {check.tolerance:.2g}"
+        words = f"{word}: error {error} against {check.against}"
     return paragraph(words, cells, TextStyle.GOOD if check.passed else TextStyle.BAD, indent="  ")
 
 

@@ -20,6 +20,7 @@ from tui.runs.state.result_format import (
     format_end,
     format_limit_share,
     format_rates,
+    format_result_end,
     format_time,
 )
 from tui.runs.state.runs import CompareState, RunState, is_trusted
@@ -118,7 +119,7 @@ def format_summary(result: RunResult) -> str:
         parts += [format_limit_share(result.limit)] if result.limit is not None else []
     parts.append(f"peak {fmt.size(find_peak(result.memory))}")
     if result.status != "ok":
-        parts.append(format_end(result.status, result.reason))
+        parts.append(format_result_end(result))
     return "  ".join(parts)
 
 

@@ -7,10 +7,8 @@ from dataclasses import replace
 
 from tui.kit.lines import Line, TextStyle, line, paragraph
 from tui.kit.tables import table_lines
-from workloads.protocol.results import Cell, Table
+from workloads.protocol.results import RATIO_COLUMNS, Cell, Table
 
-RATIOS = ("speed-up", "more time")
-"""Columns with the ratio of a variant to the first, as a factor or as a percentage."""
 VERDICT = "verdict"
 NOTE = "Ratios and verdicts are of blocks in pairs (median): the quotient of the times can differ."
 UNCLEAR = "unclear: no clear difference, so no ratio."
@@ -28,7 +26,7 @@ def finding_table_lines(
         cells: width of a line.
     """
     rows: list[Line] = []
-    compared = [table for table in tables if _list_ratios(table)]
+    compared = [table for table in tables if _has_verdicts(table)]
     unclear = any("unclear" in row for table in compared for row in table.rows)
     for table in tables:
         rows += [(), *table_lines(hide_unclear_ratios(table), unavailable, cells)]
@@ -54,7 +52,15 @@ def hide_unclear_ratios(table: Table) -> Table:
     return replace(table, rows=tuple(map(hide, table.rows)))
 
 
+def _has_verdicts(table: Table) -> bool:
+    """Return whether a ratio was found: none is while a check has failed."""
+    if not _list_ratios(table):
+        return False
+    verdict = [column.name for column in table.columns].index(VERDICT)
+    return any(row[verdict] for row in table.rows)
+
+
 def _list_ratios(table: Table) -> list[int]:
     """Return the places of the columns with ratios; none without a verdict beside them."""
     names = [column.name for column in table.columns]
-    return [place for place, name in enumerate(names) if name in RATIOS and VERDICT in names]
+    return [place for place, name in enumerate(names) if name in RATIO_COLUMNS and VERDICT in names]

@@ -33,6 +33,24 @@ def format_run_progress(progress: Progress) -> str:
     return _progress_forms(progress)[0]
 
 
+def describe_progress(progress: Progress, *, timed: bool) -> str:
+    """Describe the progress of a run: ``44 blocks, 100 ms ±1.6% so far, ≤3 s left``.
+
+    Args:
+        progress: of a run that has not ended.
+        timed: the time so far is shown beside it.
+    """
+    if progress.phase != "measuring":
+        return format_phase(progress.phase)
+    half, estimate = progress.half_width, progress.estimate_s
+    found = "" if timed or estimate is None else text.seconds(estimate, half or 0.1)
+    so_far = f"{found} {'' if half is None else text.spread(half)}".strip()
+    parts = [text.count(progress.blocks, "block"), f"{so_far} so far" if so_far else ""]
+    if progress.remaining_s is not None:
+        parts.append(f"{text.at_most(progress.remaining_s)} left")
+    return ", ".join(filter(None, parts))
+
+
 def format_phase(phase: Phase) -> str:
     """Return what a run is doing, in words."""
     return "computing figures" if phase == "figures" else phase
