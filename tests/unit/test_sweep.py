@@ -338,7 +338,11 @@ def test_a_cancelled_run_is_not_one_of_those_that_ran() -> None:
 def test_the_table_says_which_time_is_not_trusted() -> None:
     state = swept_store({64: 1e-4}, {64: 1e-5, 128: 1e-5})
     publish_ended(state, 128, time=timing(1e-4), warnings=(f"noisy: {UNTRUSTED}",))
-    assert [row[-1] for row in found(state).table.rows] == ["ok", "not trusted, ok"]
+    assert [row[-1] for row in found(state).table.rows] == ["ok", "cpu not trusted; cuda:0 ok"]
+    noisy = result("matmul", "cuda:0", id="newer", parameters={**DEFAULTS, "size": 64})
+    state.publish(RunQueued(messages.Run("newer", "matmul", "cuda:0", noisy.parameters, {})))
+    state.publish(messages.Finished(replace(noisy, warnings=("noisy",))))
+    assert found(state).table.rows[0][-1] == "cpu ok; cuda:0 ok, 1 warning"
     forms = format_sweep_state(found(state), state.runs.sweeps["matmul"])
     assert [plain(form) for form in forms] == ["! 4/4 ok, 1 not trusted", "! 4/4"]
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from tui.core.text.numbers import count, quantity
 from tui.core.text.numbers import place as place_text
-from tui.core.text.numbers import quantity
 from tui.devices.state.devices import CPU
 from tui.runs.state import parameters
 from tui.runs.state.parameters import Sweep
@@ -402,17 +402,29 @@ def _build_table(
             cells.append(get_median(run))
             cells += [rate[0] if rate else None] if device in rates else []
             cells += [compute_speed_up(run, runs.get(base))] if device != base else []
-        cells.append(", ".join(dict.fromkeys(map(_format_state, runs.values()))))
+        cells.append(_format_states(runs))
         rows.append(tuple(cells))
     return Table("sweep", "sweep", tuple(columns), tuple(rows))
+
+
+def _format_states(runs: Runs) -> str:
+    """Format the states of a point: ``ok``, or ``cpu not trusted; cuda:0 ok, 1 warning``."""
+    states = {device: _format_state(run) for device, run in runs.items()}
+    if len(set(states.values())) == 1:
+        return next(iter(states.values()))
+    return "; ".join(f"{device} {state}" for device, state in states.items())
 
 
 def _format_state(run: RunState | None) -> str:
     if run is None:
         return "not run"
     if run.result is not None:
-        timed = run.result.status == "ok"
-        return run.result.status if not timed or is_trusted(run.result) else "not trusted"
+        if run.result.status != "ok":
+            return run.result.status
+        if not is_trusted(run.result):
+            return "not trusted"
+        many = len(run.warnings)
+        return f"ok, {count(many, 'warning')}" if many else "ok"
     return "running" if run.progress else "queued"
 
 
