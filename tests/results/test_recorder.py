@@ -94,7 +94,7 @@ async def test_a_run_is_kept_with_its_blocks_and_what_it_was_measured_on(tmp_pat
     }.items() <= facts.items()
     assert first.facts.unknown == {}
     # Of the other GPU two things are not known; on the CPU they are not asked for.
-    assert second.facts.unknown == dict.fromkeys(("power limit", "vbios"), "NVML did not give it")
+    assert second.facts.unknown == dict.fromkeys(("power limit", "vbios"), "not reported")
     assert not {"gpu", "driver", "power limit"} & {*third.facts.values, *third.facts.unknown}
     assert len({one.facts.hash for one in (first, second, third)}) == 3
     # They came from one process, which is told.

@@ -109,7 +109,7 @@ async def test_a_run_whose_page_is_left_is_cancelled_and_the_next_page_says_so(
         await app.press("D", "n")
         first, second = app.session.state.runs.book
         assert ("cancel", first) in app.asked
-        words = "cancelled: the run of first, because its page was left"
+        words = "first cancelled: you left its page"
         assert f"{words}; left turns back and runs it again" in said(app)
         await app.tell(messages.Rejected(first, "before it began", "cancelled"))
         done = result("second", "cpu", id=second, limit=None)

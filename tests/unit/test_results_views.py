@@ -289,7 +289,7 @@ def test_runs_with_warnings_are_marked_and_what_is_elsewhere_is_counted() -> Non
     text = _history(found)
     assert "! with warnings" in text
     assert "3 runs ±0.0% from run to run, 1 with warnings" in text
-    assert "not drawn: 4 further runs of it" in text
+    assert "4 more runs not shown (other machine, GPU or flags)" in text
 
 
 def test_the_axis_holds_the_runs_and_not_zero() -> None:

@@ -50,14 +50,14 @@ class EnvironmentComparison:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadHistory:
-    """A workload with one setting and the same flags, over time on one device of one box."""
+    """A workload with one setting and the same flags, over time on one device of one machine."""
 
     subject: StoredRow
     rows: tuple[StoredRow, ...]
     """Runs, oldest first."""
     facts: dict[str, Facts]
     elsewhere: int
-    """Number of further runs on other boxes, on other GPUs or with other flags."""
+    """Number of further runs on other machines, on other GPUs or with other flags."""
 
 
 def parse_filter(text: str, now: float) -> Selection:
@@ -149,7 +149,7 @@ def describe_side(
 ) -> str:
     """Describe the environment of a result briefly, with the flags that differ from another's."""
     values, other_values = facts[row.environment].values, facts[other.environment].values
-    words = [values.get("box") or "box not known", row.device]
+    words = [values.get("box") or "machine not known", row.device]
     if find_gpu(facts[row.environment]):
         words.append(f"driver {values.get('driver', 'not known')}")
     words.append(f"torch {values.get('torch', 'not known')}")

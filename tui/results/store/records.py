@@ -197,7 +197,7 @@ def compute_digest(value: object) -> str:
 
 
 def compute_id(result: RunResult | Comparison, at: float) -> str:
-    """Compute an id of a result that is the same on every box.
+    """Compute an id of a result that is the same on every machine.
 
     The id depends on the measurement and its time, so a result has the same id whether it comes
     from the program or from its printed output.
@@ -248,7 +248,7 @@ _NAMED_BY_SYSTEMD = "container"
 """The variable that systemd, podman and others set (systemd.io/CONTAINER_INTERFACE)."""
 
 NOT_SEEN = "the monitor did not see this device"
-NOT_GIVEN = "NVML did not give it"
+NOT_GIVEN = "not reported"
 NOT_READY = "the runner did not say"
 NOT_READ_THERE = "not read on another host"
 
@@ -266,7 +266,7 @@ def collect_facts(
     flags: Mapping[str, bool],
     box: str = "",
 ) -> Facts:
-    """Collect the facts of a measurement on this box, or on another host.
+    """Collect the facts of a measurement on this machine, or on another host.
 
     Args:
         environment: the environment of the runner.
@@ -274,7 +274,7 @@ def collect_facts(
         views: the devices with NVML's and torch's names.
         devices: torch's names of the devices that worked.
         flags: the backend flags of the run.
-        box: the name by which another host was reached; empty for this box.
+        box: the name by which another host was reached; empty for this machine.
     """
     values: dict[str, str] = {}
     unknown: dict[str, str] = {}
@@ -293,7 +293,7 @@ def collect_facts(
 def collect_output_facts(
     environment: Environment | None, devices: Sequence[str], flags: Mapping[str, bool]
 ) -> Facts:
-    """Collect the facts of a result printed by ``run --json``, which does not name its box.
+    """Collect the facts of a result printed by ``run --json``, which does not name its machine.
 
     Args:
         environment: the printed environment.

@@ -415,8 +415,8 @@ def render_history(history: WorkloadHistory, cells: int, height: int) -> list[Li
     verdict = _describe_newest(groups, cells)
     rows = _render_groups(groups, cells)
     if history.elsewhere:
-        further = text.count(history.elsewhere, "further run")
-        words = f"not drawn: {further} of it, on another box or GPU or under other flags"
+        further = text.count(history.elsewhere, "more run")
+        words = f"{further} not shown (other machine, GPU or flags)"
         rows += paragraph(words, cells, TextStyle.QUIET)
     if len(history.rows) < 2:
         sentence = "It was measured once: there is nothing to plot yet."

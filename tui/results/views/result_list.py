@@ -172,6 +172,13 @@ def _choose_result_style(row: StoredRow) -> TextStyle:
     return TextStyle.NOTE if row.marks else TextStyle.PLAIN
 
 
+def name_fact(name: str) -> str:
+    """Return the words for a fact; the name of one in a filter and in JSON stays, as ``box``."""
+    return {"box": "machine", "vbios": "VBIOS", "gpu": "GPU", "gpu uuid": "GPU UUID"}.get(
+        name, name
+    )
+
+
 def format_list_title(
     listing: Listing | None,
     order: Order,
@@ -216,9 +223,11 @@ def render_selected(row: StoredRow | None, listing: Listing | None, cells: int) 
     rows = [fit_line(first, cells), fit_line(line(Span(second, TextStyle.QUIET)), cells)]
     for mark in row.marks:
         rows += paragraph(f"{glyphs.GLYPHS.warning} {mark}", cells, TextStyle.NOTE)
-    parts = [line(Span(f"{name} ", TextStyle.QUIET), value) for name, value in facts.ranked]
+    parts = [
+        line(Span(f"{name_fact(name)} ", TextStyle.QUIET), value) for name, value in facts.ranked
+    ]
     parts += [
-        line(Span(f"{name} not known: {why}", TextStyle.QUIET))
+        line(Span(f"{name_fact(name)} unknown ({why})", TextStyle.QUIET))
         for name, why in facts.unknown.items()
     ]
     return rows + flow(parts, cells, gap="  ")

@@ -222,7 +222,7 @@ class PresentScreen(ClosesOnce[None], CommandScreen):
         for run_id in pending:
             self.actions.cancel(run_id)
         self._ran.discard(info.name)
-        return f"cancelled: the run of {info.name}, because its page was left"
+        return f"{info.name} cancelled: you left its page"
 
     def action_present_next(self) -> None:
         self._turn(1)

@@ -22,7 +22,7 @@ from workloads.protocol.results import (
 
 # Why a figure is absent.
 TOO_SHORT = "it was measured for less than the time between two samples"
-NOT_GIVEN = "NVML did not give it"
+NOT_GIVEN = "not reported"
 NOT_SAMPLED = "only NVIDIA GPUs are sampled"
 NO_MONITOR = "the monitor did not see this device"
 SEVERAL = "not followed over the processes of a comparison"
@@ -58,7 +58,7 @@ class Conditions:
 
 @dataclass(frozen=True, slots=True)
 class EarlierResult:
-    """The newest stored run of a workload with one setting on one device of this box."""
+    """The newest stored run of a workload with one setting on one device of this machine."""
 
     WIRE_KEYS: ClassVar[Mapping[str, str]] = {"requested": "asked"}
 

@@ -232,16 +232,13 @@ def _format_roof(roof: Roof, unit: str) -> str:
 def _limit_lines(roofline: Roofline, cells: int) -> list[Line]:
     """Return the figures of the flat parts, or the reason why a limit is absent."""
     rows: list[Line] = []
-    where = "the CPU" if roofline.device == CPU else roofline.device
+    unknown = "not measured yet" if roofline.device == CPU else "not published or measured yet"
     if roofline.memory is None:
-        words = (
-            f"memory bandwidth {text.NA}: neither published nor measured for {where}; "
-            "the workload ceiling measures it"
-        )
-        words += "; shares are of the flat part" if roofline.compute else ""
+        words = f"memory bandwidth {text.NA}: {unknown}; run the workload ceiling"
+        words += ". Percentages are of the compute limit" if roofline.compute else ""
         rows += paragraph(words, cells, TextStyle.QUIET, indent="  ")
     if not roofline.compute:
-        words = f"compute limit {text.NA}: neither published nor measured for {where}"
+        words = f"compute limit {text.NA}: {unknown}"
         return [*rows, *paragraph(words, cells, TextStyle.QUIET, indent="  ")]
     for roof in roofline.compute:
         words = f"flat: {_format_roof(roof, 'FLOP/s')}"

@@ -19,7 +19,7 @@ COMMON, ALL = "common", "all"
 
 @workload(
     group="health",
-    title="ceilings of this box",
+    title="ceilings of this machine",
     about="Measures the highest rate of matrix products and of a copy in memory, the best block of "
     "many. The other workloads are compared with it on a CPU, and on a GPU whose peak is neither "
     "published nor derived. It is stored for later runs, unless other processes on the CPU "

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 @workload(
     group="health",
     title="square matrix product",
-    about="Multiplies two n x n matrices. On a GPU cuBLAS does it, on the CPU MKL or its like; the "
-    "numbers are normally distributed.",
+    about="Multiplies two n x n matrices. On a GPU cuBLAS does it, on the CPU MKL or a similar "
+    "library; the numbers are normally distributed.",
     look_for="The share of the limit: large products come near it, small ones wait for memory or "
     "for their launch. For the tensor cores set dtype=bfloat16 or float16, or for float32 switch "
     "cuda.matmul.fp32_precision to tf32. A cold cache slows small products; large ones read each "
@@ -159,9 +159,7 @@ def _measure_sweep(study: Study, on: Place, sizes: list[int], precision: str) ->
     study.figure("knee", float(place), "", "rows: from there on within 20% of the best rate")
     _launch_bound(study, sizes, times[name], launch_s)
     if not beside:
-        study.absent(
-            "overtakes", "this run is on the CPU: no GPU is timed", "", "where a GPU gets ahead"
-        )
+        study.absent("overtakes", "CPU-only run")
         return
     if len(times["CPU"]) < len(sizes):
         ended = sizes[len(times["CPU"])]
@@ -173,7 +171,7 @@ def _measure_sweep(study: Study, on: Place, sizes: list[int], precision: str) ->
 
 def _launch_bound(study: Study, sizes: list[int], times: list[float], launch_s: float) -> None:
     """Mark the sizes whose time is launch time rather than the device's."""
-    about = "rows: up to there an addition of one number takes half as long as the product, or more"
+    about = "rows: up to this size launch overhead is at least half of the time"
     # The intensity is irrelevant here: the question is whether a launch is most of the time.
     bound = [
         n for n, s in zip(sizes, times, strict=True) if bound_by(s, 1.0, 0.0, launch_s) == "launch"
