@@ -164,7 +164,7 @@ def test_a_sweep_on_the_cpu_has_its_curve_and_its_knee() -> None:
     assert time.places == tuple(map(float, estimates.doublings(16, 96)))
     assert [series.name for series in time.series] == ["CPU"]
     assert result.figures["knee"].value in time.places
-    assert "no GPU" in result.unavailable["figures.overtakes"]
+    assert result.unavailable["figures.overtakes"] == "CPU-only run"
     bound = result.figures["launch_bound_up_to"].value
     assert bound in time.places or "not even n=16" in result.unavailable.values()
 
