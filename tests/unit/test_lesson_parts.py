@@ -12,6 +12,7 @@ import pytest
 from tui.headless import colored
 from tui.headless.pager import GOES_ON, Pager
 from tui.headless.script_run import ScriptEnd, run_script
+from tui.kit.command_line.output import OutputClosedError
 from tui.kit.lines import Span, TextStyle, line
 
 ROWS = [line(f"row {number}") for number in range(9)]
@@ -72,6 +73,18 @@ def test_a_style_is_an_escape_sequence_and_text_from_others_has_none() -> None:
     encoded = colored.encode(row)
     assert encoded.startswith("\x1b[35mdef\x1b[0m f\x1b[32m")
     assert "\x1b[2J" not in encoded
+
+
+def test_colored_lines_end_without_a_message_once_their_reader_has_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    monkeypatch.setattr(colored, "has_colors", lambda: True)
+    with os.fdopen(write, "w", encoding="utf-8") as gone:
+        monkeypatch.setattr(sys, "stdout", gone)
+        with pytest.raises(OutputClosedError):
+            colored.print_lines([line("x")])
 
 
 def _run(script: str, longest_s: float = 60.0, *, gpu: bool = True) -> ScriptEnd:

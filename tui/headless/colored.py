@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from tui.core.text.glyphs import rows_of_text
-from tui.kit.command_line.output import Failure, print_text
+from tui.kit.command_line.output import print_clean, print_text
 from tui.kit.lines import Line, TextStyle, plain
 
 CODES = {
@@ -39,18 +39,14 @@ def print_lines(rows: Sequence[Line]) -> None:
         Failure: they cannot be written.
         OutputClosedError: the reader has gone.
     """
-    if not has_colors():
+    if has_colors():
+        print_clean("".join(f"{encode(row)}\n" for row in rows))
+    else:
         print_text(rows_of_text(plain(row).rstrip() for row in rows))
-        return
-    try:
-        sys.stdout.write("".join(f"{encode(row)}\n" for row in rows))
-        sys.stdout.flush()
-    except OSError as error:
-        raise Failure(f"cannot write the output: {error.strerror}") from error
 
 
 def encode(row: Line) -> str:
-    """Return a line with the escape sequences of its styles."""
+    """Return a line with the escape sequences of its styles; a span's text is clean."""
     return "".join(
         f"\x1b[{CODES[span.style]}m{span.text}\x1b[0m" if span.style in CODES else span.text
         for span in row

@@ -85,7 +85,14 @@ def print_text(text: str, file_suffix: str = "") -> None:
         Failure: it cannot be written; the message says where it is saved.
         OutputClosedError: the reader has gone, and the command can produce the text again.
     """
-    text = _cleaned(text)
+    print_clean(_cleaned(text), file_suffix)
+
+
+def print_clean(text: str, file_suffix: str = "") -> None:
+    """Print text that is clean already: texts from others in it are, its own colors need not be.
+
+    The arguments and errors are those of :func:`print_text`.
+    """
     error = _put_on_stdout(text)
     if error is not None:
         _give_up(text, error, file_suffix)
