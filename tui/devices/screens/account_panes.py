@@ -13,15 +13,18 @@ from tui.core.text import numbers as text
 from tui.devices.memory import Gauge, account
 from tui.devices.state.devices import DeviceView
 from tui.devices.state.machine import MachineState
-from tui.devices.views.history import RecentReadings, format_points
+from tui.devices.views.history import RecentReadings, format_points, read_recent
 from tui.devices.views.large_history import MEMORY, fitting_rows, large_lines
 from tui.devices.views.memory import bar_line, choose_sizes, draw_body, explain_lines, memory_title
+from tui.devices.views.memory_history import account_history, account_rows
 from tui.kit.dialogs import TextScreen
 from tui.kit.lines import Line, plain
 from tui.kit.pane import ROOM, AgingPane, FittedView, LineBar, LinesView, text_cells
 
 LEAST_HISTORY = 5
 """Least empty rows for the history of the memory pane, with its heading."""
+LEAST_HISTORIES = 8
+"""Least empty rows for the histories of the device of a process."""
 COPIED_CELLS = 100
 """Cells of a line of copied sentences."""
 
@@ -80,8 +83,7 @@ class AccountPane(AgingPane):
     @property
     def recent(self) -> RecentReadings:
         """The readings of the device."""
-        machine = self.machine
-        return RecentReadings(machine.history.points(machine.selected), machine.sample, self.now)
+        return read_recent(self.machine, self.machine.selected, self.now)
 
     def history_points(self) -> list[str]:
         """Return the readings of the device as lines with tabs."""
@@ -98,6 +100,34 @@ class AccountPane(AgingPane):
     def on_resize(self, _event: events.Resize) -> None:
         """Rebuild the lines for the new size."""
         self.call_after_refresh(self.state_changed)
+
+
+class DeviceHistory(FittedView):
+    """The histories of one device, in rows that would stay empty."""
+
+    def __init__(self) -> None:
+        super().__init__(self._history_lines)
+        self.can_focus = False
+        self._drawn: tuple[DeviceView, RecentReadings] | None = None
+
+    def fit(self, view: DeviceView, recent: RecentReadings, cells: int, free: int) -> int:
+        """Show the histories of a device, or nothing in too few rows; return the rows.
+
+        Args:
+            view: the device.
+            recent: its readings.
+            cells: width of a line.
+            free: the most rows.
+        """
+        rows = account_rows(view, recent, cells, free) if free >= LEAST_HISTORIES else 0
+        self._drawn = view, recent
+        self.display = rows > 0
+        self.styles.height = rows
+        self.rebuild()
+        return rows
+
+    def _history_lines(self, cells: int, rows: int) -> list[Line]:
+        return account_history(*self._drawn, cells, rows) if self._drawn else []
 
 
 class MemoryPane(AccountPane):

@@ -34,8 +34,6 @@ from tui.kit.pane import FittedView, FooterBar, LinesView
 SHARE = 0.4
 """The most of the screen's rows for the histories, unless the account leaves more of them empty."""
 
-BAR_ROWS = 1
-
 
 class MemoryView(AccountPane):
     """The full account: bar, histories, terms with sources or reasons, peaks, processes, device."""
@@ -99,8 +97,8 @@ class MemoryView(AccountPane):
         self.legend.display = rows > 0
         self.legend.styles.height = max(1, rows)
         self.legend.rebuild()
-        below = len(self.account_lines(max(1, self.body.cells)))
-        spare = height - BAR_ROWS - rows - below
+        below = len(self.body.shown_lines)
+        spare = height - 1 - rows - below if below else 0  # the bar has a row
         rows = self.history_rows(width, max(int(height * SHARE), spare))
         self.history.display = rows > 0
         if rows:

@@ -15,7 +15,13 @@ from tui.devices.state.history import ORDERS, Order
 from tui.devices.state.machine import MachineState
 from tui.devices.views.device_page import device_page
 from tui.devices.views.devices import devices_title, notice_lines
-from tui.devices.views.history import RecentReadings, block_lines, block_rows, format_points
+from tui.devices.views.history import (
+    RecentReadings,
+    block_lines,
+    block_rows,
+    format_points,
+    read_recent,
+)
 from tui.devices.views.host_rows import hosts_title
 from tui.devices.views.large_history import (
     CRAMPED_ROWS,
@@ -189,8 +195,7 @@ class DevicesPane(AgingPane):
     @property
     def _recent(self) -> RecentReadings:
         machine = self.machine.shown
-        points = machine.history.points(machine.selected)
-        return RecentReadings(points, machine.sample, machine.now(self.clock()))
+        return read_recent(machine, machine.selected, machine.now(self.clock()))
 
     def _share_rows(self, notice: int) -> None:
         """Distribute the rows: devices first, then the headings, then the history.

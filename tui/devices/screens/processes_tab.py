@@ -17,6 +17,7 @@ from textual.worker import Worker
 from tui.core.events import Topic
 from tui.core.text import numbers as text
 from tui.devices.commands import DEVICES
+from tui.devices.screens.account_panes import DeviceHistory
 from tui.devices.screens.device_list import DeviceActions, DeviceProgram
 from tui.devices.screens.memory_tab import ProcessMemoryView
 from tui.devices.session.process_details import ProcessDetails, read_process_details
@@ -26,7 +27,7 @@ from tui.devices.state.hosts import HERE
 from tui.devices.state.jobs import find_host_jobs
 from tui.devices.state.machine import MachineState
 from tui.devices.state.watched_processes import Allocator
-from tui.devices.views.history import RecentReadings
+from tui.devices.views.history import read_recent
 from tui.devices.views.holder_bars import (
     HolderKey,
     choose_colors,
@@ -36,7 +37,6 @@ from tui.devices.views.holder_bars import (
 )
 from tui.devices.views.holders import Holders, add_holders, holders, remainder_lines
 from tui.devices.views.jobs import job_notes
-from tui.devices.views.memory_history import account_history, account_rows
 from tui.devices.views.process_page import process_page
 from tui.devices.views.process_rows import ORDERS, Order, ProcessRow, process_rows
 from tui.devices.views.processes import (
@@ -59,8 +59,6 @@ from tui.monitor.messages import GpuProcess
 
 LEAST_TABLE = 3
 """Least rows of the table."""
-LEAST_HISTORY = 8
-"""Least free rows for the history of the selected process's GPU, with its heading."""
 
 
 class ProcessList(KeyedList):
@@ -165,8 +163,8 @@ class ProcessesPane(AgingPane):
         )
         self._held = divide_memory(machine.shown.devices, machine.shown.worker_pid)
         self.bars = FittedView(self._bar_lines)
-        self.history = FittedView(self._history_lines)
-        self.bars.can_focus = self.history.can_focus = False
+        self.bars.can_focus = False
+        self.history = DeviceHistory()
         self._rest = LinesView(self._remainders)
         self._whole = LinesView(lambda cells: selected_lines(self.table.selected, cells))
         self._rest.can_focus = self._whole.can_focus = False
@@ -264,31 +262,20 @@ class ProcessesPane(AgingPane):
         of_bars = count_bar_rows(self._held, free)
         fits = bool(of_bars)
         bar_rows = 1 + sum(of_bars)
-        of_history = self._count_history_rows(free - bar_rows) if fits else 0
+        of_history = self._fit_history(free - bar_rows if fits else 0)
         self.bars.display = fits
-        self.history.display = bool(of_history)
         self.bars.styles.height = bar_rows if of_history else "1fr"
-        self.history.styles.height = of_history
         if self.job_colors != before:
             self.table.rebuild()
         self.table.styles.height = max(LEAST_TABLE, len(self.rows) + 1) if fits else "1fr"
         self.bars.rebuild()
-        self.history.rebuild()
 
-    def _count_history_rows(self, free: int) -> int:
-        """Return the rows of the history of one GPU; 0 if there are several, or too few rows."""
-        devices = self._find_devices()
-        if free < LEAST_HISTORY or len(devices) != 1 or devices[0].key == CPU:
-            return 0
-        return account_rows(devices[0], self._read_recent(devices[0]), self.size.width, free)
-
-    def _history_lines(self, cells: int, rows: int) -> list[Line]:
-        device = self._find_devices()[0]
-        return account_history(device, self._read_recent(device), cells, rows)
-
-    def _read_recent(self, device: DeviceView) -> RecentReadings:
-        machine = self.machine
-        return RecentReadings(machine.history.points(device.key), machine.sample, self.now)
+    def _fit_history(self, free: int) -> int:
+        """Show the history of the process's GPU in at most so many rows; return its rows."""
+        view, *others = self._find_devices()
+        free = 0 if others or view.key == CPU else free  # several GPUs have none
+        recent = read_recent(self.machine, view.key, self.now)
+        return self.history.fit(view, recent, self.size.width, free)
 
     def set_open(self, is_open: bool) -> None:
         """Record whether the tab is open."""

@@ -370,6 +370,17 @@ class DrawnLoads(NamedTuple):
     """Why cells in some of them are blank; empty if none are."""
 
 
+def read_recent(machine: MachineState, key: str, now: float) -> RecentReadings:
+    """Return the readings of a device.
+
+    Args:
+        machine: the state of its machine.
+        key: the device's key.
+        now: Unix time of the machine's clock.
+    """
+    return RecentReadings(machine.history.points(key), machine.sample, now)
+
+
 def draw_loads(machine: MachineState, now: float, cells: int) -> DrawnLoads:
     """Draw the load of each device; all have the same columns.
 
@@ -379,10 +390,7 @@ def draw_loads(machine: MachineState, now: float, cells: int) -> DrawnLoads:
         cells: width of a history.
     """
     sample, columns = machine.sample, cells * ACROSS
-    recents = {
-        view.key: RecentReadings(machine.history.points(view.key), sample, now)
-        for view in machine.devices
-    }
+    recents = {view.key: read_recent(machine, view.key, now) for view in machine.devices}
     seconds = max((recent.column_s(columns) for recent in recents.values()), default=0.0)
     drawn = {
         view.key: draw_history(
