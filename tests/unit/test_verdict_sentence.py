@@ -8,7 +8,7 @@ import pytest
 
 from tests.screens.helpers import make_store
 from tests.screens.results import compare_queued, compared, comparison
-from tui.runs.views.backend import format_verdicts
+from tui.runs.views.verdict_sentence import format_verdicts
 from workloads.protocol import messages
 from workloads.protocol.results import Arm, Verdict
 

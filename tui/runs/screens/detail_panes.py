@@ -20,13 +20,13 @@ from tui.runs.views.backend import (
     build_view,
     format_backend_name,
     format_folded_title,
-    format_verdicts,
     list_newest,
     list_switches,
     warning_lines,
 )
 from tui.runs.views.brief import brief_lines
 from tui.runs.views.runner_notes import log_lines
+from tui.runs.views.verdict_sentence import format_verdicts
 
 if TYPE_CHECKING:
     from tui.runs.views.detail_plots import DetailViews

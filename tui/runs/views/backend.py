@@ -8,7 +8,6 @@ from typing import NamedTuple
 from tui.core.text import glyphs, ratios
 from tui.core.text import numbers as text
 from tui.core.text.ratios import format_effect, format_interval
-from tui.devices.state.machine import SIMULATED
 from tui.kit.lines import (
     Line,
     Span,
@@ -419,7 +418,7 @@ def format_unfinished(comparison: Comparison) -> list[Line]:
         words += f" after {comparison.pairs} of {text.count(comparison.pairs_wanted, 'pair')}"
     if comparison.ratio is None:
         return [(Span(f"{words}: {reason}" if reason else words, style),)]
-    times, interval = _format_times(comparison)
+    times, interval = format_times(comparison)
     so_far = line(f"so far {times}", f" ({format_interval(*interval)})" if interval else "")
     return [(Span(words, style),), so_far, (Span(reason, style),) if reason else ()]
 
@@ -430,7 +429,7 @@ def _format_step(comparison: Comparison | None, phase: str) -> Line:
         return (Span(phase, TextStyle.KEY),)
     pair = min(comparison.pairs + 1, comparison.pairs_wanted)
     step = f"{phase}, pair {pair} of {comparison.pairs_wanted}"
-    times, _ = _format_times(comparison)
+    times, _ = format_times(comparison)
     if not times:
         return (Span(step, TextStyle.KEY),)
     return (
@@ -458,7 +457,7 @@ def format_verdict(comparison: Comparison, hint: str = "c runs more") -> Line:
     ratio, word = comparison.ratio, comparison.verdict
     if ratio is None or ratio <= 0:
         return ()
-    _, interval = _format_times(comparison)
+    _, interval = format_times(comparison)
     phrase = ratios.format_verdict(word, ratio, comparison.ci95)
     inside = [] if interval is None else [format_interval(*interval)]
     inside.append(f"{comparison.pairs} of {comparison.pairs_wanted} pairs")
@@ -466,7 +465,7 @@ def format_verdict(comparison: Comparison, hint: str = "c runs more") -> Line:
     return line(Span(phrase, _choose_style(comparison)), f" ({', '.join(inside)}{more})")
 
 
-def _format_times(comparison: Comparison) -> tuple[str, tuple[float, float] | None]:
+def format_times(comparison: Comparison) -> tuple[str, tuple[float, float] | None]:
     """Format the ratio, ``1.43x faster`` or ``1.02x``; return its interval too."""
     ratio, interval, word = comparison.ratio, comparison.ci95, comparison.verdict
     if ratio is None or ratio <= 0:
@@ -526,82 +525,3 @@ def _format_cost(comparison: Comparison, *, done: bool) -> list[Line]:
         reason = comparison.unavailable["break_even_calls"]
         words.append(line(Span(f"no break-even: {reason}", TextStyle.QUIET)))
     return words
-
-
-# ---- sentences for the clipboard -----------------------------------------------------------------
-
-
-def format_verdicts(state: RunsState, flag: str | None) -> str:
-    """Return a paragraph for each comparison of a flag, or of all flags if it has none.
-
-    Args:
-        state: the state of the runs.
-        flag: the flag under the cursor.
-
-    Returns:
-        The paragraphs, newest first; empty without a comparison.
-    """
-    known = [compared for compared in list_newest(state) if compared.comparison is not None]
-    own = [compared for compared in known if compared.request.flag == flag]
-    return "\n".join(format_verdict_sentence(state, compared) for compared in own or known)
-
-
-def format_verdict_sentence(state: RunsState, compared: CompareState) -> str:
-    """Return the verdict with its interval, the times, the cost and the doubts as sentences."""
-    comparison = compared.comparison
-    if comparison is None:
-        return ""
-    where = ", ".join(_list_conditions(state, comparison))
-    sentences = [
-        f"{comparison.workload} on {comparison.device} ({where}): {_format_effect(comparison)}."
-    ]
-    old, new = (format_setting(comparison.flag, arm.setting) for arm in comparison.arms)
-    medians = [arm.median_s for arm in comparison.arms]
-    if None not in medians and comparison.ratio is not None:
-        times = [text.seconds(median) for median in medians]
-        sentences.append(f"A call takes {times[0]} with {old} and {times[1]} with {new}.")
-    first = [arm.first_call_s for arm in comparison.arms]
-    if None not in first:
-        times = [text.seconds(seconds) for seconds in first]
-        pays = ""
-        if comparison.break_even_calls is not None:
-            calls = text.count(max(1, round(comparison.break_even_calls)), "call")
-            pays = f"; this pays off after {calls}"
-        words = f"The first call takes {times[0]} with {old} and {times[1]} with {new}"
-        sentences.append(f"{words}{pays}.")
-    sentences += [f"Doubt: {warning.rstrip('.')}." for warning in compared.warnings]
-    return " ".join(sentences)
-
-
-def _format_effect(comparison: Comparison) -> str:
-    """Return the first sentence without its end: the new setting's effect on the speed."""
-    old, new = (format_setting(comparison.flag, arm.setting) for arm in comparison.arms)
-    times, interval = _format_times(comparison)
-    if not times:
-        reason = comparison.reason or comparison.unavailable.get("ratio", "no pair was measured")
-        return f"no verdict on {comparison.flag} {new} against {old}: {reason}"
-    evidence = f"{comparison.pairs} of {text.count(comparison.pairs_wanted, 'pair')}"
-    if interval is not None:
-        evidence = f"95% interval {format_interval(*interval)}, {evidence}"
-    if comparison.verdict in ("faster", "slower"):
-        return f"{comparison.flag} {new} is {times} than {old} ({evidence})"
-    if comparison.verdict == "same":
-        return f"{comparison.flag} {new} is as fast as {old}: {times} ({evidence})"
-    if comparison.ci95 is not None:
-        evidence = f"95% interval, {evidence}"
-    speed = f"{new} has {times} the speed of {old} ({evidence})"
-    return f"it is unclear whether {comparison.flag} matters: {speed}"
-
-
-def _list_conditions(state: RunsState, comparison: Comparison) -> list[str]:
-    """Return the device's name and the versions that the figures depend on."""
-    view = next((view for view in state.machine.devices if view.torch == comparison.device), None)
-    names = [view.name] if view is not None else []
-    environment = state.machine.environment
-    if environment is not None:
-        names.append(f"torch {environment.torch}")
-        if comparison.flag.startswith("cudnn.") and environment.cudnn:
-            names.append(f"cuDNN {environment.cudnn}")
-    if state.machine.simulated and comparison.device != "cpu":
-        names.append(SIMULATED)
-    return names
