@@ -422,12 +422,20 @@ def _split(spans: Line, cells: int) -> tuple[Line, Line]:
     return tuple(first), tuple(rest)
 
 
+_UNDERLINES = " ^~"
+
+
 def verbatim(entry: str, cells: int, style: TextStyle = TextStyle.PLAIN) -> list[Line]:
-    """Wrap a line of a log, of code or of a traceback if it is too long."""
+    """Wrap a line of a log, of code or of a traceback if it is too long.
+
+    A traceback underlines code with signs: they are cut, as further rows would be below other code.
+    """
     words = clean(entry.expandtabs(4))
     whole = line(Span(f"  {words}".rstrip(), style))
     if width(whole) <= cells:
         return [whole]
+    if not words.strip(_UNDERLINES):
+        return [line(Span(plain(whole)[:cells], style))]
     indent = " " * min(2 + len(words) - len(words.lstrip()), max(0, cells // 3))
     rows = wrap(words, max(1, cells - len(indent) - 2))
     starts = [indent, *[f"{indent}  "] * (len(rows) - 1)]

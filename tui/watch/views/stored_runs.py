@@ -128,7 +128,6 @@ def stored_run_lines(runs: Sequence[StoredRun], cells: int, now: float) -> list[
 
 # ---- the run under the cursor ----
 
-_UNDERLINES = " ^~"
 _MOST_ANSWER = 12
 """Most letters of a rehearsal's answer, which a file has: ``does not fit``."""
 MOST_PROCESSES = 8
@@ -194,9 +193,7 @@ def _summary_lines(stored: StoredRun, oom: StoredOom | None, cells: int, now: fl
 
 def _output_lines(output: Sequence[str], cells: int, height: int) -> list[Line]:
     """Return a heading and the end of the output in this many lines; none without room."""
-    # A traceback underlines code with signs; a second row of them would be below other code.
-    shown = [entry if entry.strip(_UNDERLINES) else entry[: max(1, cells - 2)] for entry in output]
-    drawn = [verbatim(entry, cells) for entry in shown]
+    drawn = [verbatim(entry, cells) for entry in output]
     room = height - 1
     if not drawn or room <= 0:
         return []
