@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import termios
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -33,11 +34,14 @@ def go_to(terminal: Terminal, prompt: str) -> str:
     """Type keys until a prompt is shown, and return all that was on the screens before it."""
     seen = text = terminal.until_shows(PROMPT)
     while prompt not in text:
-        before = text
         terminal.keys(" ")
-        text = terminal.until(lambda now: PROMPT in now and now != before)  # noqa: B023
+        text = terminal.until(partial(_is_another_prompt, text))
         seen += text
     return seen
+
+
+def _is_another_prompt(before: str, now: str) -> bool:
+    return PROMPT in now and now != before
 
 
 def echoes(terminal: Terminal) -> bool:

@@ -365,8 +365,7 @@ class _Canvas:
         full = [curve for curve, steps in solid if steps == len(glyphs.GLYPHS.vertical)]
         if not full:
             return Span(wall, style)
-        ground = 0 if full[0].faint else shade
-        return TwoColored(wall, style, _area_style(full[0]), shade_behind=ground)
+        return TwoColored(wall, style, _area_style(full[0]), shade_behind=_shade(full[0], shade))
 
     def _area_cell(self, solid: Sequence[tuple[Curve, int]], shade: int) -> Span:
         """Return a cell of the areas: two of them if the one behind fills the cell, else one.
@@ -381,7 +380,7 @@ class _Canvas:
         (curve, steps), *others = solid
         for behind, more in others:
             if steps < more == len(blocks):
-                own, ground = (0 if each.faint else shade for each in (curve, behind))
+                own, ground = (_shade(each, shade) for each in (curve, behind))
                 style = _area_style(behind)
                 return TwoColored(blocks[steps - 1], curve.style, style, own, ground)
             if 2 * steps <= more:
@@ -407,6 +406,11 @@ class _Area:
 def _area_style(curve: Curve) -> TextStyle:
     """Return the style of a curve's whole cells."""
     return FULL_FAINT_AREAS[curve.style] if curve.faint else curve.style
+
+
+def _shade(curve: Curve, shade: int) -> int:
+    """Return the shade of a row of a curve's area; a faint one has none."""
+    return 0 if curve.faint else shade
 
 
 def _merge_cells(cells: Iterable[Span]) -> Line:

@@ -40,33 +40,32 @@ from tui.kit.lines import (
 )
 
 
-def _layers(*colours: str) -> dict[TextStyle, Style]:
-    """Return the styles of colored areas, and of letters on them in the background's color.
+def _layers(*colours: str, letters: str = "") -> dict[TextStyle, Style]:
+    """Return the styles of colored areas, and of letters on them.
 
     The background of a full cell has the color too, because fonts leave lines between blocks.
+
+    Args:
+        colours: of the areas.
+        letters: the color of letters; empty for the background's.
     """
+
+    def on_layer(name: str) -> Style:
+        if letters:
+            return Style(color=letters, bgcolor=name, bold=True)
+        return Style(color=name, reverse=True, bold=True)
+
     return {
         **{style: Style(color=name) for style, name in zip(LAYERS, colours, strict=True)},
         **{
             style: Style(color=name, bgcolor=name)
             for style, name in zip(FULL_LAYERS, colours, strict=True)
         },
-        **{
-            style: Style(color=name, reverse=True, bold=True)
-            for style, name in zip(ON_LAYERS, colours, strict=True)
-        },
+        **{style: on_layer(name) for style, name in zip(ON_LAYERS, colours, strict=True)},
         **{
             style: Style(color=name, dim=True)
             for style, name in zip(NEXT_LAYERS, colours, strict=True)
         },
-    }
-
-
-def _on_layers(*colours: str) -> dict[TextStyle, Style]:
-    """Return the styles of dark letters on colored areas."""
-    return {
-        style: Style(color="#11151c", bgcolor=name, bold=True)
-        for style, name in zip(ON_LAYERS, colours, strict=True)
     }
 
 
@@ -173,12 +172,12 @@ IN_TRUECOLOR = {
     TextStyle.QUIET: Style(dim=True),
 }
 """In a theme with its own colors, which also defines how faint faint text is."""
-_MIDDLE_TONES = ("#5aa2f0", "#e5a83a", "#ee7fa8", "#64b868", "#a58af0", "#f5854f")
 IN_LIGHT_COLORS = _with_reaches(
     {
         **SHARED,
-        **_layers(*_MIDDLE_TONES),
-        **_on_layers(*_MIDDLE_TONES),
+        **_layers(
+            *("#5aa2f0", "#e5a83a", "#ee7fa8", "#64b868", "#a58af0", "#f5854f"), letters="#11151c"
+        ),
         **_next_layers("#2f7fd6", "#c48a1e", "#d0557f", "#3f9a46", "#8260d8", "#d85f26"),
         **IN_EXACT_COLORS,
         TextStyle.HEADING: Style(color="#0055c8", bold=True),
@@ -307,15 +306,16 @@ def use(
         own: the theme is the program's, on such a terminal.
         shades: areas get darker towards the bottom; of 256 colors, the nearest have other hues.
     """
+    background = None
     if native:
         _Present.styles = ON_DARK if dark else ON_LIGHT
     elif own:
-        _Present.styles = IN_OWN_COLORS
+        _Present.styles, background = IN_OWN_COLORS, BACKGROUND
+    elif dark or not exact:
+        _Present.styles = IN_TRUECOLOR
     else:
-        _Present.styles = IN_TRUECOLOR if dark or not exact else IN_LIGHT_COLORS
-    grounds = ((IN_OWN_COLORS, BACKGROUND), (IN_LIGHT_COLORS, LIGHT_BACKGROUND))
-    ground = next((at for of, at in grounds if of is _Present.styles), None)
-    _Present.background = ground if shades else None
+        _Present.styles, background = IN_LIGHT_COLORS, LIGHT_BACKGROUND
+    _Present.background = background if shades else None
     _merged.cache_clear()
 
 

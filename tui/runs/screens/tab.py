@@ -202,14 +202,14 @@ class WorkbenchScreen(CommandScreen):
         has_room = not stack or self.focused_pane == "memory" or self.memory.has_class("-folded")
         set_height(self.memory, None if has_room else self._memory_rows)
         set_height(self.log_pane, None)
-        fitted = stack and self.focused_pane != "backend"
-        set_height(self.backend, self._count_rows()[1] if fitted else None)
+        backend = self._count_rows()[1]
+        set_height(self.backend, backend if stack and self.focused_pane != "backend" else None)
         notice = arrangement.notice_rows(rows)
         bare = self.devices.count_rows(0, notice)
         least = self.devices.count_least_rows(notice)
         whole = self.devices.count_rows(arrangement.history_rows(rows), notice)
         memory, lower = not self.memory.has_class("-folded"), self.panes[self.lower].display
-        spare = self._count_rows()[1] - 1 if self.backend.has_class("-folded") else 0
+        spare = backend - 1 if self.backend.has_class("-folded") else 0
         height = arrangement.devices_height(
             rows, bare, least, whole, memory=memory, lower=lower, spare=spare
         )

@@ -236,10 +236,10 @@ def arrange(
     crowded = devices > rows_for_devices(rows, memory=True, lower=has_lower)
     if not grid and crowded and focused != "memory":
         natural["memory"] = "folded"
-    if not grid and crowded and rows < ROOMY and focused != "backend":
-        natural["backend"] = "folded"
-    if not grid and not has_lower and not compared and focused != "backend":
-        natural["backend"] = "folded"
-    if grid and (focused == lower or not compared) and focused != "backend":
+    if grid:
+        folds = focused == lower or not compared
+    else:
+        folds = (crowded and rows < ROOMY) or not (has_lower or compared)
+    if folds and focused != "backend":
         natural["backend"] = "folded"
     return Arrangement(mode, natural | away)

@@ -152,8 +152,7 @@ def curve_lines(
     title = clean(chart.title or chart.name)
     styles = list_curve_styles([series.name for series in chart.series], device)
     units = tuple(dict.fromkeys(series.unit for series in chart.series))
-    shared = (height + _AROUND_PLOT) // max(1, len(units)) - _AROUND_PLOT
-    height = shared if shared >= _LEGIBLE_PLOT else height
+    height = _share_rows(height + _AROUND_PLOT, len(units)) or height
     for unit in units:
         members = [(at, series) for at, series in enumerate(chart.series) if series.unit == unit]
         values = [value for _, series in members for value in _filter_known(series)]
@@ -401,6 +400,12 @@ def gap_lines(sweep_result: SweepResult, cells: int) -> list[Line]:
     return reason_lines("charts.time", sweep_result.unavailable, cells)
 
 
+def _share_rows(rows: int, plots: int) -> int:
+    """Return the rows between the edges of each of several plots; 0 if they would be illegible."""
+    shared = rows // max(1, plots) - _AROUND_PLOT
+    return shared if shared >= _LEGIBLE_PLOT else 0
+
+
 def plot_rows(sweep_result: SweepResult, cells: int, height: int = HEIGHT) -> list[Line]:
     """Plot time and rate, side by side if they fit; below each other they share the rows.
 
@@ -408,8 +413,7 @@ def plot_rows(sweep_result: SweepResult, cells: int, height: int = HEIGHT) -> li
     """
     charts = [chart for chart in sweep_result.charts if chart.name in DRAWN]
     if count_beside(len(charts), cells) < len(charts):
-        shared = height // len(charts) - _AROUND_PLOT
-        height = shared if shared >= _LEGIBLE_PLOT else height
+        height = _share_rows(height, len(charts)) or height
     return draw_beside(
         lambda number, room: _draw_sweep_chart(sweep_result, charts[number], room, height),
         len(charts),

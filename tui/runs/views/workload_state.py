@@ -46,9 +46,14 @@ def describe_progress(progress: Progress, *, timed: bool) -> str:
     found = "" if timed or estimate is None else text.seconds(estimate, half or 0.1)
     so_far = f"{found} {'' if half is None else text.spread(half)}".strip()
     parts = [text.count(progress.blocks, "block"), f"{so_far} so far" if so_far else ""]
-    if progress.remaining_s is not None:
-        parts.append(f"{text.at_most(progress.remaining_s)} left")
-    return ", ".join(filter(None, parts))
+    return ", ".join(filter(None, [*parts, _format_left(progress)]))
+
+
+def _format_left(progress: Progress) -> str:
+    """Format the time that is left: ``≤3 s left``; empty if it is not known."""
+    if progress.remaining_s is None:
+        return ""
+    return f"{text.at_most(progress.remaining_s)} left"
 
 
 def format_phase(phase: Phase) -> str:
@@ -61,7 +66,7 @@ def _progress_forms(progress: Progress) -> tuple[str, ...]:
         return (format_phase(progress.phase),)
     block = f"block {progress.blocks}"
     spread = "" if progress.half_width is None else text.spread(progress.half_width)
-    left = f"{text.at_most(progress.remaining_s)} left" if progress.remaining_s is not None else ""
+    left = _format_left(progress)
     whole = ", ".join(filter(None, (f"{block} {spread}".strip(), left)))
     return (whole, f"{block}, {left}", left) if left else (whole, block)
 
