@@ -34,7 +34,7 @@ from tui.devices.views.large_history import (
     summarize,
 )
 from tui.kit import styles
-from tui.kit.lines import SHADES, Shaded, TextStyle, plain, width
+from tui.kit.lines import SHADES, Shaded, Span, TextStyle, plain, width
 from tui.monitor.messages import Pcie, PcieTraffic, Utilization
 
 LOAD = PlottedFigure("utilization", "util", 100.0, "100%", TextStyle.GOOD)
@@ -95,7 +95,7 @@ def test_a_cell_between_the_mean_and_the_highest_has_two_colors() -> None:
     assert draw_area([half], 1) == [(Shaded("\u2584", reach),)]
     assert draw_area([Readings(0.5, 0.5)], 1) == [(Shaded("\u2584", TextStyle.GOOD),)]
     assert draw_area([half], 2) == [
-        (Shaded("\u2591", reach),),
+        (Span("\u2591", TextStyle.FULL_GOOD_REACH),),
         (Shaded("\u2588", TextStyle.GOOD, SHADES - 1),),
     ]
 

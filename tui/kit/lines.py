@@ -92,6 +92,11 @@ class TextStyle(enum.Enum):
     CACHED_REACH = "reach of cached"
     CONTEXT_REACH = "reach of context"
     OTHERS_REACH = "reach of others"
+    FULL_GOOD_REACH = "full reach of good"
+    FULL_ALLOCATED_REACH = "full reach of allocated"
+    FULL_CACHED_REACH = "full reach of cached"
+    FULL_CONTEXT_REACH = "full reach of context"
+    FULL_OTHERS_REACH = "full reach of others"
     CACHED_AREA = "faint area of cached"
     FULL_CACHED_AREA = "full faint area of cached"
 
@@ -105,6 +110,9 @@ REACHES = {
 }
 """By the style of an area: the style of a cell that the mean fills in part and the highest value
 fills completely, with a darker color behind the area's."""
+FULL_REACHES = {style: TextStyle[f"FULL_{reach.name}"] for style, reach in REACHES.items()}
+"""By the style of an area: the style of a cell that only the highest value fills. It is a shade in
+the area's color where a theme has no darker one."""
 FAINT_AREAS = {TextStyle.CACHED: TextStyle.CACHED_AREA}
 FULL_FAINT_AREAS = {TextStyle.CACHED: TextStyle.FULL_CACHED_AREA}
 """By the style of a curve: the styles of cells that a faint area of its color fills in part, and

@@ -24,6 +24,7 @@ from tui.core.text import glyphs
 from tui.kit.lines import (
     FULL_FAINT_AREAS,
     FULL_LAYERS,
+    FULL_REACHES,
     LAYERS,
     NEXT_LAYERS,
     ON_LAYERS,
@@ -99,10 +100,11 @@ def _with_reaches(styles: dict[TextStyle, Style], **darker: str) -> dict[TextSty
         styles: all other styles.
         darker: the darker colors by the names of the areas' styles; others get none.
     """
-    reaches = {
-        reach: styles[style] + Style(bgcolor=darker.get(style.name.lower()))
-        for style, reach in REACHES.items()
-    }
+    reaches = {}
+    for style, reach in REACHES.items():
+        ground = darker.get(style.name.lower())
+        reaches[reach] = styles[style] + Style(bgcolor=ground)
+        reaches[FULL_REACHES[style]] = styles[style] + Style(color=ground, bgcolor=ground)
     return {**styles, **reaches}
 
 

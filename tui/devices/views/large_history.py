@@ -29,7 +29,18 @@ from tui.devices.views.history import (
     plotted_figures,
     split_into_columns,
 )
-from tui.kit.lines import REACHES, SHADES, Line, Shaded, Span, TextStyle, fit_line, left, right
+from tui.kit.lines import (
+    FULL_REACHES,
+    REACHES,
+    SHADES,
+    Line,
+    Shaded,
+    Span,
+    TextStyle,
+    fit_line,
+    left,
+    right,
+)
 from tui.monitor.messages import Sample
 
 FOR_GPUS = 4
@@ -49,6 +60,8 @@ EVERY = "all"
 """What ``h`` draws after the last figure, where there are many GPUs."""
 SHADED_FROM = 0.1
 """Distance of mean and highest from which the shade between them is explained."""
+HIGHEST = "highest "
+"""Before the highest reading in a heading."""
 NEXT_KEY = "h"
 """Draws the next figure."""
 GAP = "  "
@@ -268,10 +281,14 @@ def draw_area(
         ground = begin if base == 0 else 0
         drawn = [_draw_cell(reading, high, base, style) for reading in readings[ground:]]
         area = (
-            Shaded("".join(text for text, _ in run), own, shade)
+            ("".join(text for text, _ in run), own)
             for own, run in itertools.groupby(drawn, key=lambda cell: cell[1])
         )
-        lines.append((*draw_ground(ground), *area))
+        spans = (
+            Span(text, own) if own is FULL_REACHES[style] else Shaded(text, own, shade)
+            for text, own in area
+        )
+        lines.append((*draw_ground(ground), *spans))
     return lines
 
 
@@ -289,7 +306,9 @@ def _draw_cell(
     if solid > 0:
         return steps[solid - 1], REACHES[style] if reach >= len(steps) else style
     # A cell is shaded if at least half of it is filled.
-    return (glyphs.GLYPHS.shade, REACHES[style]) if 2 * reach >= len(steps) else (" ", style)
+    if 2 * reach < len(steps):
+        return " ", style
+    return glyphs.GLYPHS.shade, FULL_REACHES[style]
 
 
 def count_pictures(view: DeviceView, recent: RecentReadings, available: int) -> int:
@@ -411,20 +430,26 @@ def summarize(
     present = "" if last is None else format_value(figure.name, last, format_size)
     shaded = any(each and each.highest - each.mean >= SHADED_FROM for each in readings)
     sign = f"{glyphs.GLYPHS.shade} " if shaded else ""
-    return present, "" if highest == present else f"{sign}highest {highest}"
+    return present, "" if highest == present else f"{sign}{HIGHEST}{highest}"
 
 
 def _name(view: DeviceView, recent: RecentReadings, name: str | None) -> str:
     return choose_figure(view, recent.sample, name).label if name else EVERY
 
 
-def heading_line(start: Sequence[str], rests: Sequence[Sequence[str]], cells: int) -> Line:
+def heading_line(
+    start: Sequence[str],
+    rests: Sequence[Sequence[str]],
+    cells: int,
+    style: TextStyle = TextStyle.GOOD,
+) -> Line:
     """Return a rule with a figure, its present value, which is strong, and the first rest to fit.
 
     Args:
         start: the name, and the value, which may be empty.
         rests: what may follow, the longest first.
         cells: width of the line.
+        style: of the picture's area, whose shade stands before the highest value.
     """
     name, value = start
     gap = " " if value else ""
@@ -437,12 +462,24 @@ def heading_line(start: Sequence[str], rests: Sequence[Sequence[str]], cells: in
             Span(glyphs.GLYPHS.rule, TextStyle.REST),
             Span(f" {name}{gap}", TextStyle.QUIET),
             *([Span(value, TextStyle.STRONG)] if value else []),
-            *([Span(words, TextStyle.QUIET)] if hint else []),
+            *_color_sample(words, style),
             *([Span(hint, TextStyle.KEY)] if hint else []),
-            Span(f"{figure if hint else words} ", TextStyle.QUIET),
+            Span(f"{figure} ", TextStyle.QUIET),
             Span(glyphs.GLYPHS.rule * max(0, room - len(tail)), TextStyle.REST),
         ),
         cells,
+    )
+
+
+def _color_sample(words: str, style: TextStyle) -> Line:
+    """Return the words of a heading with the sample of a shade in its color."""
+    before, sign, after = words.partition(f"{glyphs.GLYPHS.shade} {HIGHEST}")
+    if not sign:
+        return (Span(words, TextStyle.QUIET),)
+    return (
+        Span(before, TextStyle.QUIET),
+        Span(sign[0], FULL_REACHES[style]),
+        Span(f"{sign[1:]}{after}", TextStyle.QUIET),
     )
 
 
@@ -482,7 +519,7 @@ def large_lines(
     readings = collect_readings(recent.points, figure, room, seconds, until)
     present, highest = summarize(recent, figure, readings, room * seconds, format_size)
     if brief:
-        heading = heading_line([figure.label, present], [[]], cells)
+        heading = heading_line([figure.label, present], [[]], cells, figure.style)
     else:
         span = format_span(recent.known_s(room * seconds))
         period = f"last {span}"
@@ -497,7 +534,7 @@ def large_lines(
         blank = [[highest, *more, gap, *hint], [*more, gap], [*briefly, gap], [gap]] if gap else []
         rests = [*blank, [highest, *more, *hint], [*more, *hint], more, [period], []]
         start = [f"{view.label} {figure.label}", present if valued else ""]
-        heading = heading_line(start, rests, cells)
+        heading = heading_line(start, rests, cells, figure.style)
     if figure.full is None:
         return [heading, explain_no_scale(figure, cells)]
     if len(recent.points) >= SETTLED and not any(readings):

@@ -128,7 +128,7 @@ def _draw_block(
     readings = collect_readings(recent.points, drawn, room, seconds, until)
     present, highest = summarize(recent, figure, readings, room * seconds, text.size)
     if brief:
-        heading = heading_line([figure.label, present], [[highest], []], cells)
+        heading = heading_line([figure.label, present], [[highest], []], cells, figure.style)
     else:
         zoom = ZOOMED if drawn is not figure else ""
         period = f"last {format_span(recent.known_s(room * seconds))}"
@@ -140,7 +140,8 @@ def _draw_block(
             [zoom],
             [],
         ]
-        heading = heading_line([f"{view.label} {figure.label}", present], rests, cells)
+        start = [f"{view.label} {figure.label}", present]
+        heading = heading_line(start, rests, cells, figure.style)
     labels = [label_row(drawn.full_text, row, rows, LABEL) for row in range(rows)]
     area = draw_area(readings, rows, figure.style)
     lines, _ = history_lines(recent, others, cells, 1, text.size)
