@@ -90,6 +90,15 @@ def draw_in(root: Path, when: str) -> None:
         subprocess.run(command, env=environment, cwd=root, check=True)
 
 
+def redraw_shapes() -> None:
+    """Draw the bars and frames of the earlier pictures as this code does, so that both compare."""
+    sys.path.insert(0, str(HERE))
+    from tui.kit.picture import make_portable
+
+    for path in FOLDER.glob("*-before.svg"):
+        path.write_text(make_portable(path.read_text("utf-8")), "utf-8")
+
+
 def main() -> None:
     """Write the pictures."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -107,6 +116,7 @@ def main() -> None:
             tree = subprocess.run(command, cwd=HERE, check=True, capture_output=True).stdout
             subprocess.run(["tar", "-x", "-C", folder], input=tree, check=True)
             draw_in(Path(folder), "before")
+            redraw_shapes()
     draw_in(HERE, "after")
 
 

@@ -48,13 +48,14 @@ def _redraw(run: re.Match[str]) -> str:
                 look += f' fill-opacity="{SHADES[piece[0]]}"'
             drawn += f'<path class="{style}"{look} d="{path}"/>'
         elif text := piece.rstrip("\xa0"):
-            escaped = html.escape(text, quote=False).replace("\xa0", "&#160;")
+            words = html.escape(text, quote=False).replace("\xa0", "&#160;")
             drawn += (
                 f'<text class="{style}" x="{x:.1f}" y="{baseline}" '
-                f'textLength="{cell_len(text) * CELL:.1f}" clip-path="{clip}">{escaped}</text>'
+                f'textLength="{cell_len(text) * CELL:.1f}" clip-path="{clip}">{words}</text>'
             )
         x += cell_len(piece) * CELL
-    return drawn
+    # Rich writes a row as a line, which shows how two pictures differ.
+    return drawn + ("\n" if "\n" in escaped else "")
 
 
 def _split(text: str) -> Iterator[str]:

@@ -20,18 +20,20 @@ from tui.kit.lines import Line, Span, TextStyle, fit, fit_line, flow, paragraph,
 STYLES = {
     "allocated": TextStyle.ALLOCATED,
     "unique": TextStyle.ALLOCATED,
-    "cached": TextStyle.CACHED,
+    "cached": TextStyle.CACHED_REACH,
     "workspace": TextStyle.CONTEXT,
-    "shared": TextStyle.CACHED,
-    "context": TextStyle.CONTEXT,
-    "process": TextStyle.CONTEXT,
+    "shared": TextStyle.CACHED_REACH,
+    "context": TextStyle.CONTEXT_REACH,
+    "process": TextStyle.CONTEXT_REACH,
     "ours": TextStyle.CONTEXT,
-    "process_and_others": TextStyle.OTHERS,
-    "others": TextStyle.OTHERS,
+    "process_and_others": TextStyle.OTHERS_REACH,
+    "others": TextStyle.OTHERS_REACH,
     **dict.fromkeys(OTHER_PARTS, TextStyle.OTHERS),
     "driver": TextStyle.SYSTEM,
     "unattributed": TextStyle.SYSTEM,
 }
+"""Styles of the bar's cells by the key of a slice. Shades have a darker color behind them, because
+some terminals draw them faint."""
 LEAST_SPLIT = 3
 """The fewest cells of another process in a bar that are split into its parts."""
 OTHERS_SHOWN = 3
