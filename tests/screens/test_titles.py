@@ -114,3 +114,20 @@ async def test_a_title_has_the_colors_of_the_present_theme() -> None:
         on.app.theme = "textual-light"
         await on.settle()
         assert title_of(on, "Devices")["2x H200"].style != before
+
+
+async def test_a_title_fits_the_frame_that_a_hidden_tab_gets_when_it_is_shown() -> None:
+    async with running((120, 40), "two gpus") as on:
+        await on.press("4", "2", "1")
+        await on.resize(80, 24)
+        await on.press("2")
+        await on.settle()
+        narrow = on.row("Memory   cuda:0")
+        await on.press("1")
+        await on.resize(200, 60)
+        await on.press("4")
+        await on.settle()
+        wide = on.row("tree by")
+    assert narrow.startswith("━ Memory   cuda:0")
+    assert " free ━" in narrow
+    assert wide.startswith("╭─ Processes   tree by memory ─")

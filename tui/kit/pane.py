@@ -71,8 +71,12 @@ class Pane(Container):
         """Draw the title again in another theme, whose colors its text has."""
         self.app.theme_changed_signal.subscribe(self, self._draw_in_theme)
 
-    def on_resize(self, _event: events.Resize) -> None:
-        """Draw the title again if the pane has got or lost its frame."""
+    def notify_style_update(self) -> None:
+        """Draw the title again if the pane has got or lost its frame, which changes its blanks.
+
+        A hidden pane gets the style of a new size when it is shown, after its new size.
+        """
+        super().notify_style_update()
         if self._shown_title and self._framed != self._has_frame:
             self._draw_title(self._shown_title)
 
