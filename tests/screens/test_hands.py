@@ -228,6 +228,15 @@ async def test_a_theme_is_seen_under_the_cursor_and_saved_at_once(
         assert read(place).values["theme"][0] == "ansi"
 
 
+async def test_a_theme_that_was_only_seen_is_not_saved_when_the_program_ends(
+    tmp_path: Path,
+) -> None:
+    place = tmp_path / "config.toml"
+    found = await _with_preferences(place, "T", "down", "down")
+    assert found.app.theme == theme_names()[2]
+    assert not place.exists()
+
+
 async def test_settings_that_do_not_apply_are_shown_at_the_start(tmp_path: Path) -> None:
     place = tmp_path / "config.toml"
     place.write_text('device = "cuda:7"\nrefresh = "often"\n', encoding="utf-8")

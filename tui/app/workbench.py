@@ -182,6 +182,8 @@ class WorkbenchApp(TabbedApp):
             self.register_theme(theme)
         chosen = preferences.theme if preferences else THEME
         self.theme = theme_for(chosen, self.console.color_system)
+        self._chosen_theme = self.theme
+        """The theme to remember; the list of themes also shows others."""
         if preferences:
             preferences.theme = self.theme  # so that only the user's own changes are written back
         self.animation_level = "none"
@@ -297,7 +299,8 @@ class WorkbenchApp(TabbedApp):
         self._drawing.end()
         self._hooks.end()
         if self._preferences is not None:
-            self._preferences.remember(self.state, self.theme, self.refresh_s, self.borders)
+            chosen = self._chosen_theme
+            self._preferences.remember(self.state, chosen, self.refresh_s, self.borders)
         await self.end_tabs()
         try:
             await asyncio.wait_for(self._session.stop(), STOP_S)
@@ -396,6 +399,7 @@ class WorkbenchApp(TabbedApp):
         self.theme = name
 
     def _save_theme(self, name: str | None) -> None:
+        self._chosen_theme = name or self._chosen_theme
         if self._preferences is not None and name is not None:
             problem = self._preferences.remember_theme(name)
             if problem:
