@@ -18,9 +18,9 @@ from tests.tiers import with_variants
 from tui.core.settings import OWN_PALETTE, THEME
 from tui.kit import styles as looks
 from tui.kit import styles as text_styles
-from tui.kit.lines import FAINT_AREAS, LAYERS, NEXT_LAYERS, REACHES, SLATES, TextStyle
-from tui.kit.styles import IN_OWN_COLORS, OWN_CURSOR, OWN_PLACE
-from tui.kit.themes import DARK as DARK_THEME
+from tui.kit.lines import FAINT_AREAS, FULL_REACHES, LAYERS, NEXT_LAYERS, REACHES, SLATES, TextStyle
+from tui.kit.styles import IN_DARK_COLORS, IN_OWN_COLORS, LIGHT_GROUND
+from tui.kit.themes import THEMES, find_ground
 
 STATES: dict[str, tuple[str, ...]] = {
     "workbench": (),
@@ -83,7 +83,7 @@ async def test_text_has_contrast_in_every_state_of_the_screen(theme: str) -> Non
 
 
 def test_text_can_be_read_on_the_cursor_s_row_of_a_light_theme() -> None:
-    under = looks.LIGHT_CURSOR.bgcolor
+    under = LIGHT_GROUND.cursor.bgcolor
     assert under is not None
     blocks = (*BLOCKS, *LAYERS, *FAINT_AREAS.values(), *REACHES.values())
     for name, style in text_styles.IN_LIGHT_COLORS.items():
@@ -92,21 +92,37 @@ def test_text_can_be_read_on_the_cursor_s_row_of_a_light_theme() -> None:
             assert ratio(front, back) >= LEAST, name
 
 
-@pytest.mark.parametrize("background", [DARK_THEME.background, OWN_CURSOR, OWN_PLACE])
-def test_the_program_s_own_colors_can_be_read_also_under_the_cursor(
-    background: Style | str,
-) -> None:
-    under = background.bgcolor if isinstance(background, Style) else Color.parse(background)
-    assert under is not None
-    actual = {}
-    for name, style in IN_OWN_COLORS.items():
-        if name in (TextStyle.REST, *BLOCKS, *REACHES.values(), *FAINT_AREAS.values()):
-            continue  # blocks of a bar, a history or a plot, which nobody reads
-        front, back = style.color, style.bgcolor or under
-        if front is not None and front != back:  # else it is decoration
-            actual[name] = ratio(tuple(front.get_truecolor()), tuple(back.get_truecolor()))  # type: ignore[arg-type]
-    assert len(actual) > 10
-    assert {name: value for name, value in actual.items() if value < LEAST} == {}
+DARK_THEMES = {
+    theme.name: theme
+    for theme in (*BUILTIN_THEMES.values(), *THEMES)
+    if theme.dark and not theme.ansi
+}
+
+
+@pytest.mark.parametrize("name", sorted(DARK_THEMES))
+def test_data_can_be_read_in_each_dark_theme_also_under_the_cursor(name: str) -> None:
+    ground = find_ground(DARK_THEMES[name])
+    styles = IN_OWN_COLORS if name == THEME else IN_DARK_COLORS
+    shades = (*REACHES.values(), *FULL_REACHES.values(), *FAINT_AREAS.values())
+    faint = {}
+    for under in (Color.from_rgb(*ground.background), ground.cursor.bgcolor, ground.place.bgcolor):
+        assert under is not None
+        for text_style, style in styles.items():
+            if text_style in (TextStyle.REST, *BLOCKS, *shades):
+                continue  # blocks of a bar, a history or a plot, which nobody reads
+            front, back = style.color, style.bgcolor or under
+            if front is not None and front != back:  # else it is decoration
+                actual = ratio(front.get_truecolor(), back.get_truecolor())
+                if actual < LEAST:
+                    faint[text_style, under.name] = round(actual, 2)
+    assert not faint
+
+
+@pytest.mark.parametrize("name", sorted(DARK_THEMES))
+def test_the_row_under_the_cursor_is_seen_in_each_dark_theme(name: str) -> None:
+    ground = find_ground(DARK_THEMES[name])
+    assert ground.cursor.bgcolor is not None
+    assert ratio(ground.cursor.bgcolor.get_truecolor(), ground.background) >= 1.15
 
 
 BUILTIN = sorted(name for name, theme in BUILTIN_THEMES.items() if not theme.ansi)

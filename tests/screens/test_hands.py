@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from rich.color import Color, ColorType
 from rich.style import Style
 
 from tests.screens.app_helpers import PromptApp, Running, running
@@ -228,6 +229,20 @@ async def test_a_theme_is_seen_under_the_cursor_and_saved_at_once(
         assert read(place).values["theme"][0] == "ansi"
 
 
+async def test_the_styles_are_the_theme_s_from_the_start(tmp_path: Path) -> None:
+    for theme, styles in (
+        ("textual-dark", text_styles.IN_DARK_COLORS),
+        ("nord", text_styles.IN_DARK_COLORS),
+        ("workbench", text_styles.IN_OWN_COLORS),
+    ):
+        place = tmp_path / f"{theme}.toml"
+        place.write_text(f'theme = "{theme}"\n', encoding="utf-8")
+        await _with_preferences(place)
+        shown = with_triplets(drawn(TextStyle.HEADING))
+        assert shown == with_triplets(styles[TextStyle.HEADING]), theme
+        assert text_styles.cursor_row(focused=True).bgcolor is not None, theme
+
+
 async def test_a_theme_that_was_only_seen_is_not_saved_when_the_program_ends(
     tmp_path: Path,
 ) -> None:
@@ -276,20 +291,31 @@ async def test_a_run_that_changes_nothing_writes_nothing(tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == []
 
 
-def drawn(name: TextStyle) -> Style | None:
+def drawn(name: TextStyle) -> Style:
     """Return the style with which text is drawn."""
     (segment,) = text_styles.strip_of((Span("x", name),), 1, Style())
-    return segment.style
+    return segment.style or Style()
+
+
+def with_triplets(style: Style) -> Style:
+    """Return a style whose colors are red, green and blue, if they have no names."""
+
+    def convert(color: Color | None) -> Color | None:
+        named = color is None or color.type in (ColorType.STANDARD, ColorType.DEFAULT)
+        return color if named or color is None else Color.from_triplet(color.get_truecolor())
+
+    return style + Style(color=convert(style.color), bgcolor=convert(style.bgcolor))
 
 
 async def test_the_styles_follow_the_theme() -> None:
     async with running((80, 24), "one gpu") as on:
         for theme, styles in (
             ("textual-light", text_styles.IN_LIGHT_COLORS),
-            ("textual-dark", text_styles.IN_TRUECOLOR),
+            ("textual-dark", text_styles.IN_DARK_COLORS),
             ("ansi-light", text_styles.ON_LIGHT),
             ("ansi", text_styles.ON_DARK),
         ):
             on.app.theme = theme
             await on.settle()
-            assert {name: drawn(name) for name in styles} == styles
+            for name, style in styles.items():
+                assert with_triplets(drawn(name)) == with_triplets(style), name

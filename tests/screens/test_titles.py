@@ -101,7 +101,7 @@ async def test_the_focus_makes_the_name_of_a_title_loud_and_not_its_facts(
     assert other.bold
     assert not other.reverse
     # In a frame, reverse would also mark the blank behind the facts: the frame is heavy instead, or
-    # in our own theme, whose color can be read, it and the name have another one.
+    # in a dark theme with colors of its own, it and the name have another one.
     framed = is_framed(*size)
     assert bool(name.reverse) is not framed
     colored = name.color not in (other.color, facts.color)

@@ -100,7 +100,7 @@ def test_a_cell_between_the_mean_and_the_highest_has_two_colors() -> None:
     ]
 
 
-def test_an_area_is_darker_towards_the_bottom_in_the_own_theme_only() -> None:
+def test_an_area_is_darker_towards_the_bottom_in_exact_colors_only() -> None:
     rows = [Shaded("\u2588", TextStyle.GOOD, shade) for shade in range(SHADES)]
 
     def colors() -> list[Color | None]:
@@ -108,7 +108,7 @@ def test_an_area_is_darker_towards_the_bottom_in_the_own_theme_only() -> None:
         return [segment.style.color if segment.style else None for segment in drawn]
 
     try:
-        styles.use(native=False, dark=True, own=True)
+        styles.use(native=False, dark=True, ground=styles.OWN_GROUND)
         greens = [color.get_truecolor().green if color else 0 for color in colors()]
         assert greens == sorted(greens, reverse=True)
         assert len(set(greens)) == SHADES
@@ -116,7 +116,7 @@ def test_an_area_is_darker_towards_the_bottom_in_the_own_theme_only() -> None:
             {"native": True, "dark": True},
             {"native": False, "dark": True, "shades": False},
         ):
-            styles.use(**few, own=not few["native"])
+            styles.use(**few, ground=None if few["native"] else styles.OWN_GROUND)
             assert len(set(colors())) == 1
     finally:
         styles.use(native=True, dark=True)

@@ -51,7 +51,7 @@ from tui.kit.terminal import clipboard, ending
 from tui.kit.terminal.alarm import alarm_sequence
 from tui.kit.terminal.ending import HangupWatch
 from tui.kit.terminal.textual_private import FORGET_S, forget_caches, write_to_terminal
-from tui.kit.themes import THEMES, ThemeScreen, theme_for
+from tui.kit.themes import THEMES, ThemeScreen, find_frame_color, find_ground, theme_for
 from tui.runs.screens.program import RunActions
 from tui.runs.state.alarms import RunAlarms
 from tui.runs.state.state import WorkbenchState
@@ -182,6 +182,8 @@ class WorkbenchApp(TabbedApp):
             self.register_theme(theme)
         chosen = preferences.theme if preferences else THEME
         self.theme = theme_for(chosen, self.console.color_system)
+        # Textual does not report its own default, textual-dark.
+        self.watch_theme(self.theme)
         self._chosen_theme = self.theme
         """The theme to remember; the list of themes also shows others."""
         if preferences:
@@ -196,11 +198,15 @@ class WorkbenchApp(TabbedApp):
     def watch_theme(self, _name: str) -> None:
         """Use the text styles that are readable in the new theme."""
         exact = self.console.color_system in EXACT and not self.no_color
-        own = self.theme == THEME and exact
-        dark = self.current_theme.dark
+        native, dark = self.native_ansi_color, self.current_theme.dark
+        ground = find_ground(self.current_theme) if exact and not native else None
         shades = self.console.color_system == "truecolor"
-        styles.use(native=self.native_ansi_color, dark=dark, exact=exact, own=own, shades=shades)
-        self.set_class(own, "-own-colors")
+        styles.use(native=native, dark=dark, ground=ground, shades=shades)
+        self.set_class(dark and ground is not None, "-dark-colors")
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """Return the colors that the program's styles name and Textual's themes lack."""
+        return {"frame": find_frame_color(self.current_theme)}
 
     def refresh_css(self, animate: bool = True) -> None:
         """Apply another theme; before the first screen there is nothing to restyle.

@@ -8,6 +8,7 @@ contrast ratio of at least 4.5:1 on the backgrounds of Textual's own themes.
 from __future__ import annotations
 
 import functools
+from dataclasses import dataclass
 from typing import Union
 
 from rich.color import Color, ColorType
@@ -108,6 +109,23 @@ def _with_reaches(styles: dict[TextStyle, Style], **darker: str) -> dict[TextSty
     return {**styles, **reaches}
 
 
+Triplet = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What data are drawn on in a theme; they keep their colors on the row under the cursor."""
+
+    background: Triplet
+    """Areas are mixed with it."""
+    cursor: Style
+    """Of the row under the cursor."""
+    place: Style
+    """Of that row in a pane without the focus."""
+
+
+PLAIN_GROUND = Ground((0, 0, 0), Style(reverse=True), Style(bold=True))
+"""Without colors of which the terminal shows what they are."""
 SHARED = {
     TextStyle.PLAIN: Style(),
     TextStyle.STRONG: Style(bold=True),
@@ -204,10 +222,8 @@ IN_LIGHT_COLORS = _with_reaches(
     others="#dcc49c",
 )
 """In a light theme: text that can be read on any of them, and areas of middle tones."""
-LIGHT_BACKGROUND = (0xF0, 0xF0, 0xF0)
+LIGHT_GROUND = Ground((0xF0, 0xF0, 0xF0), Style(bgcolor="#cfe0fa"), Style(bold=True))
 """Near the backgrounds of these themes."""
-LIGHT_CURSOR, LIGHT_PLACE = Style(bgcolor="#cfe0fa"), Style(bold=True)
-"""The row under the cursor in these themes, with and without the focus."""
 IN_OWN_COLORS = _with_reaches(
     {
         **SHARED,
@@ -239,17 +255,13 @@ IN_OWN_COLORS = _with_reaches(
 )
 """In the program's own dark theme, on its background. The colors of text and bars are among xterm's
 256, whose numbers take half as many bytes as red, green and blue."""
-BACKGROUND = (0x11, 0x15, 0x1C)
-"""The background of that theme."""
-OWN_CURSOR, OWN_PLACE = Style(bgcolor="#22304a"), Style(bgcolor="#1a2130")
-"""The row under the cursor in that theme, with and without the focus: data keep their colors."""
+OWN_GROUND = Ground((0x11, 0x15, 0x1C), Style(bgcolor="#22304a"), Style(bgcolor="#1a2130"))
+IN_DARK_COLORS = {**IN_OWN_COLORS, TextStyle.REST: Style(color="#6c6c6c")}
+"""In other dark themes, whose backgrounds are lighter."""
 _NO_STYLE = Style()
 UPRIGHT = Style(reverse=False)
 PALE = (TextStyle.QUIET, TextStyle.GOOD, TextStyle.WIN, TextStyle.KEY)
 """Styles that are not reversed under the cursor: a color behind letters marks errors."""
-
-
-Triplet = tuple[int, int, int]
 
 
 def _palette_theme(background: Triplet, foreground: Triplet, eight: list[Triplet]) -> TerminalTheme:
@@ -292,42 +304,36 @@ class _Present:
     """The current styles, which each line reads when it is drawn."""
 
     styles = ON_DARK
-    background: tuple[int, int, int] | None = None
+    ground = PLAIN_GROUND
+    background: Triplet | None = None
     """The background that areas are mixed with; ``None`` in a theme without exact colors."""
 
 
-def use(
-    *, native: bool, dark: bool, exact: bool = False, own: bool = False, shades: bool = True
-) -> None:
+def use(*, native: bool, dark: bool, ground: Ground | None = None, shades: bool = True) -> None:
     """Draw for a theme from now on.
 
     Args:
         native: the theme uses the terminal's own colors.
         dark: the theme is light on dark.
-        exact: the terminal has the theme's colors, or colors close to them.
-        own: the theme is the program's, on such a terminal.
+        ground: what data are drawn on, if the terminal has the theme's colors or close ones.
         shades: areas get darker towards the bottom; of 256 colors, the nearest have other hues.
     """
-    background = None
     if native:
         _Present.styles = ON_DARK if dark else ON_LIGHT
-    elif own:
-        _Present.styles, background = IN_OWN_COLORS, BACKGROUND
-    elif dark or not exact:
+    elif ground is None:
         _Present.styles = IN_TRUECOLOR
+    elif not dark:
+        _Present.styles = IN_LIGHT_COLORS
     else:
-        _Present.styles, background = IN_LIGHT_COLORS, LIGHT_BACKGROUND
-    _Present.background = background if shades else None
+        _Present.styles = IN_OWN_COLORS if ground is OWN_GROUND else IN_DARK_COLORS
+    _Present.ground = ground or PLAIN_GROUND
+    _Present.background = ground.background if ground and shades else None
     _merged.cache_clear()
 
 
 def cursor_row(*, focused: bool) -> Style:
     """Return the style of the row under the cursor."""
-    if _Present.styles is IN_OWN_COLORS:
-        return OWN_CURSOR if focused else OWN_PLACE
-    if _Present.styles is IN_LIGHT_COLORS:
-        return LIGHT_CURSOR if focused else LIGHT_PLACE
-    return Style(reverse=True) if focused else Style(bold=True)
+    return _Present.ground.cursor if focused else _Present.ground.place
 
 
 def title_content(spans: Line, *, framed: bool = False) -> Content:

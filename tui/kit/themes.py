@@ -6,15 +6,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
+from rich.style import Style
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.color import Color
 from textual.theme import BUILTIN_THEMES, Theme
 
 from tui.core.settings import OWN_PALETTE, THEME
 from tui.kit.dialogs import Dialog, dialog
 from tui.kit.lines import Line, Span, TextStyle
 from tui.kit.lists import NumberedList
+from tui.kit.styles import LIGHT_GROUND, OWN_GROUND, Ground
 
 DARK = Theme(
     name=THEME,
@@ -51,6 +54,44 @@ def theme_for(chosen: str, color_system: str | None) -> str:
     """
     named = chosen == OWN_PALETTE or chosen.startswith("ansi")
     return OWN_PALETTE if color_system == "standard" and not named else chosen
+
+
+NEARLY_BLACK = 0.12
+"""Brightness of the darkest backgrounds, on which a row is marked by a lighter one."""
+LIGHTER = 0.1
+"""By how much a marked row is brighter there, so that all text in it can be read."""
+DARKER = 0.4
+"""Share of black in a marked row on other dark backgrounds, for the same reason."""
+
+
+def find_ground(theme: Theme) -> Ground:
+    """Return what data are drawn on in a theme with colors of its own."""
+    if theme.name == THEME:
+        return OWN_GROUND
+    if not theme.dark:
+        return LIGHT_GROUND
+    background, primary = (_parse(theme, name) for name in ("background", "primary"))
+    other, share = Color(0, 0, 0), DARKER
+    if background.brightness < NEARLY_BLACK:
+        other, share = primary, LIGHTER / (primary.brightness - background.brightness)
+    cursor, place = (background.blend(other, part) for part in (share, share / 2))
+    return Ground(
+        (background.r, background.g, background.b),
+        Style(bgcolor=cursor.hex),
+        Style(bgcolor=place.hex),
+    )
+
+
+def find_frame_color(theme: Theme) -> str:
+    """Return the color of rules and frames, which are fainter than what they separate."""
+    if theme.name == THEME or theme.ansi:
+        return theme.primary
+    return _parse(theme, "background").blend(_parse(theme, "primary"), 0.5).hex
+
+
+def _parse(theme: Theme, name: str) -> Color:
+    """Return a color that a theme has, or that Textual derives for it."""
+    return Color.parse(theme.to_color_system().generate()[name])
 
 
 class ThemeScreen(Dialog[str]):
