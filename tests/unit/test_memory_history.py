@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.screens.helpers import GIB, NOW, gpu, make_store, sample
 from tui.core.text import numbers as text
 from tui.devices.state.devices import DeviceView
-from tui.devices.state.history import Point
+from tui.devices.state.history import MOST_POINTS, Point
 from tui.devices.views.history import RecentReadings, plotted_figures
 from tui.devices.views.large_history import (
     LEAST_SHARE,
@@ -70,12 +70,22 @@ def test_a_rounded_size_is_the_next_power_of_two_or_half_as_much_again(size: int
 def test_the_scale_ends_just_above_the_highest_reading(used: float, words: str) -> None:
     view, recent = read(0.05, used, 0.05)
     figure = plotted_figures(view, recent.sample)[1]
-    shown = choose_scale(figure, recent, text.size)
+    shown = choose_scale(figure, recent, 100, text.size)
     assert shown.full is not None
     assert shown.full >= used * GIB
     assert shown.full >= TOTAL / LEAST_SHARE - GIB
     top = next(line for line in account_history(view, recent, 100, 12)[1:])
     assert plain(top).strip().startswith(words)
+
+
+def test_readings_before_the_picture_do_not_count_for_its_scale() -> None:
+    long_ago = [100.0, *[1.0] * (MOST_POINTS - 1)]
+    view, recent = read(*long_ago)
+    figure = plotted_figures(view, recent.sample)[1]
+    recently, whole = (choose_scale(figure, recent, columns, text.size) for columns in (500, 900))
+    assert recently.full is not None
+    assert whole.full is not None
+    assert recently.full < 100 * GIB <= whole.full
 
 
 def draw(recent: RecentReadings, view: DeviceView, *, zoomed: bool) -> list[str]:

@@ -159,17 +159,20 @@ def round_up(size: float) -> int:
 
 
 def choose_scale(
-    figure: PlottedFigure, recent: RecentReadings, format_size: text.SizeFormat
+    figure: PlottedFigure, recent: RecentReadings, columns: int, format_size: text.SizeFormat
 ) -> PlottedFigure:
     """Return the figure of the memory with a scale that ends just above its highest reading.
 
     Args:
         figure: the figure, whose scale ends at the total.
         recent: the readings.
+        columns: of the picture; earlier readings do not count.
         format_size: how the pane writes sizes.
     """
     total = figure.full
-    known = [value for point in recent.points if (value := getattr(point, figure.name)) is not None]
+    since = recent.end - recent.column_s(columns) * columns
+    drawn = [getattr(point, figure.name) for point in recent.points if point.at >= since]
+    known = [value for value in drawn if value is not None]
     if not total or not known:
         return figure
     top = round_up(max(HEADROOM * max(known), total / LEAST_SHARE))
@@ -191,7 +194,8 @@ def fitting_rows(view: DeviceView, recent: RecentReadings, cells: int, available
     """
     rows = large_rows(available)
     figure = choose_figure(view, recent.sample, MEMORY)
-    flat = is_flat(choose_scale(figure, recent, text.size_short), recent, cells - SCALE)
+    columns = max(0, cells - SCALE)
+    flat = is_flat(choose_scale(figure, recent, columns, text.size_short), recent, columns)
     return min(rows, LOW_ROWS + 1) if flat else rows
 
 
@@ -511,7 +515,9 @@ def large_lines(
         format_size: how the pane writes sizes.
     """
     whole = choose_figure(view, recent.sample, name, format_size)
-    figure = choose_scale(whole, recent, format_size) if zoomed and name == MEMORY else whole
+    figure = whole
+    if zoomed and name == MEMORY:
+        figure = choose_scale(whole, recent, max(0, cells - SCALE), format_size)
     zoom = ZOOMED if figure is not whole else ""
     scale = max(SCALE, len(figure.full_text) + 1)
     room, rows = max(0, cells - scale), max(1, height - 1)

@@ -50,7 +50,7 @@ def account_rows(view: DeviceView, recent: RecentReadings, cells: int, most: int
     highest = MOST_BESIDE if cells >= BESIDE_FROM else MOST_AREA
     areas, _ = _split(view, recent, cells)
     width = cells // len(areas) - LABEL
-    if all(is_flat(_scale(figure, recent), recent, width) for figure in areas):
+    if all(is_flat(_scale(figure, recent, width), recent, width) for figure in areas):
         highest = LEAST_AREA
     return around + min(highest, most - around)
 
@@ -97,8 +97,10 @@ def _count_around(view: DeviceView, recent: RecentReadings, cells: int) -> int:
     return 1 + -(-len(rest) // len(areas))
 
 
-def _scale(figure: PlottedFigure, recent: RecentReadings) -> PlottedFigure:
-    return choose_scale(figure, recent, text.size) if figure.name == _AREAS[0] else figure
+def _scale(figure: PlottedFigure, recent: RecentReadings, columns: int) -> PlottedFigure:
+    if figure.name != _AREAS[0]:
+        return figure
+    return choose_scale(figure, recent, columns * ACROSS, text.size)
 
 
 def _draw_block(
@@ -124,7 +126,7 @@ def _draw_block(
     """
     room = max(0, cells - LABEL)
     seconds, until = recent.column_s(room * ACROSS) * ACROSS, recent.end
-    drawn = _scale(figure, recent)
+    drawn = _scale(figure, recent, room)
     readings = collect_readings(recent.points, drawn, room, seconds, until)
     present, highest = summarize(recent, figure, readings, room * seconds, text.size)
     if brief:
