@@ -115,6 +115,12 @@ def test_a_narrow_part_has_only_its_pid_or_no_word() -> None:
     assert "123456" not in line
 
 
+def test_a_part_too_narrow_for_its_pid_has_no_user_either() -> None:
+    small = gpu_process(4_194_304, 9 * GIB, command="python notebook.py", user="root")
+    rows = drawn(view(small, used=9 * GIB), rows=9)
+    assert not any("root" in row or "GiB  9%" in row for row in rows)
+
+
 def test_the_selected_process_is_marked_in_all_bars() -> None:
     views = [view(TRAINING, used=40 * GIB), view(TRAINING, used=40 * GIB, index=1)]
     held = divide_memory(views, WORKER)

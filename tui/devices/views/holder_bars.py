@@ -221,6 +221,8 @@ def _fit_words(words: Sequence[str], cells: int) -> list[str]:
         shortened = cell_len(pid) + 4 <= cells and pid.isdigit()
         short = pid if pid.isdigit() and cell_len(pid) <= cells else ""
         first = fit(first, cells) if shortened else short
+    if not first:
+        return []
     # Of several figures, the first may fit alone.
     shorter = [line if cell_len(line) <= cells else line.partition("  ")[0] for line in others]
     return [first, *(line for line in shorter if line and cell_len(line) <= cells)]
