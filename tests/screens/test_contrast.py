@@ -108,7 +108,7 @@ def test_data_can_be_read_in_each_dark_theme_also_under_the_cursor(name: str) ->
     for under in (Color.from_rgb(*ground.background), ground.cursor.bgcolor, ground.place.bgcolor):
         assert under is not None
         for text_style, style in styles.items():
-            if text_style in (TextStyle.REST, *BLOCKS, *shades):
+            if text_style in (TextStyle.REST, TextStyle.SYSTEM, *BLOCKS, *shades):
                 continue  # blocks of a bar, a history or a plot, which nobody reads
             front, back = style.color, style.bgcolor or under
             if front is not None and front != back:  # else it is decoration

@@ -14,7 +14,7 @@ from textual.theme import BUILTIN_THEMES
 from tests.screens.app_helpers import running
 from tests.screens.helpers import screen_strips
 from tui.core.settings import OWN_PALETTE, THEME
-from tui.kit.styles import TABLE, nearest
+from tui.kit.few_colors import TABLE, nearest
 from tui.kit.themes import theme_for
 
 NAMED = sorted(name for name in BUILTIN_THEMES if not name.startswith("ansi"))

@@ -34,6 +34,7 @@ from textual.worker import Worker
 from tui.app.commands import REGISTRY
 from tui.app.drawing import Drawing
 from tui.app.tabs import TabbedApp, command_of
+from tui.app.theme_screen import ThemeScreen
 from tui.core import reports
 from tui.core.events import LogLine, Topics
 from tui.core.settings import THEME
@@ -44,14 +45,14 @@ from tui.kit.command_line.values import theme_names
 from tui.kit.command_screen import bindings_of
 from tui.kit.commands.silent_keys import explain_silent_key
 from tui.kit.dialogs import ConfirmScreen, HelpScreen, Palette, WorkbenchCommands
+from tui.kit.few_colors import Nearest256
 from tui.kit.pane import AsciiScrollBar, pane_of
 from tui.kit.picture import make_portable
-from tui.kit.styles import Nearest256
 from tui.kit.terminal import clipboard, ending
 from tui.kit.terminal.alarm import alarm_sequence
 from tui.kit.terminal.ending import HangupWatch
 from tui.kit.terminal.textual_private import FORGET_S, forget_caches, write_to_terminal
-from tui.kit.themes import THEMES, ThemeScreen, find_frame_color, find_ground, theme_for
+from tui.kit.themes import THEMES, find_frame_color, find_ground, theme_for
 from tui.runs.screens.program import RunActions
 from tui.runs.state.alarms import RunAlarms
 from tui.runs.state.state import WorkbenchState

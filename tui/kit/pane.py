@@ -26,6 +26,7 @@ from tui.kit.commands.command import CommandRegistry, Situation
 from tui.kit.key_help import command_at, footer, shows_caption
 from tui.kit.lines import Line, cell_len, changes, plain, title_line
 from tui.kit.styles import strip_of, title_content
+from tui.kit.themes import find_frame_color
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -102,7 +103,9 @@ class Pane(Container):
         self._retitled = ROOM + PADDING + max(cell_len(title), cell_len(self._shown_title))
         self._shown_title = title
         self._framed = self._has_frame
-        self.border_title = title_content(title_line(title), framed=self._framed)
+        folded = self.has_class("-folded") and self.screen.has_class("-framed")
+        rule = find_frame_color(self.app.current_theme) if folded else ""
+        self.border_title = title_content(title_line(title), framed=self._framed, rule=rule)
         self._retitled = 0
 
     def refresh(

@@ -17,11 +17,11 @@ from rich.style import Style
 from rich.terminal_theme import TerminalTheme
 from textual.color import Color as TextualColor
 from textual.content import Content
-from textual.filter import LineFilter
 from textual.strip import Strip
 from textual.style import Style as ContentStyle
 
 from tui.core.text import glyphs
+from tui.kit.few_colors import Triplet, with_numbers
 from tui.kit.lines import (
     FULL_FAINT_AREAS,
     FULL_LAYERS,
@@ -107,9 +107,6 @@ def _with_reaches(styles: dict[TextStyle, Style], **darker: str) -> dict[TextSty
         reaches[reach] = styles[style] + Style(bgcolor=ground)
         reaches[FULL_REACHES[style]] = styles[style] + Style(color=ground, bgcolor=ground)
     return {**styles, **reaches}
-
-
-Triplet = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +229,7 @@ IN_OWN_COLORS = _with_reaches(
         TextStyle.HEADING: Style(color="#87afff", bold=True),
         TextStyle.CURSOR: Style(color="#11151c", bgcolor="#7aa2f7", bold=True),
         TextStyle.REST: Style(color="#444444"),
-        TextStyle.SYSTEM: Style(color="#9e9e9e"),
+        TextStyle.SYSTEM: Style(color="#767676"),
         **IN_EXACT_COLORS,
         TextStyle.QUIET: Style(color="#9e9e9e"),
         TextStyle.GOOD: Style(color="#87d787"),
@@ -336,7 +333,7 @@ def cursor_row(*, focused: bool) -> Style:
     return _Present.ground.cursor if focused else _Present.ground.place
 
 
-def title_content(spans: Line, *, framed: bool = False) -> Content:
+def title_content(spans: Line, *, framed: bool = False, rule: str = "") -> Content:
     """Return the title of a pane, of which the focus makes only the name loud.
 
     The first span has the style of the border's title, which the focus changes. The others keep
@@ -345,6 +342,7 @@ def title_content(spans: Line, *, framed: bool = False) -> Content:
     Args:
         spans: the name, then the facts.
         framed: the title is between corners, where the framework adds the blanks around it.
+        rule: color of one more cell of the rule before the title, where others have a corner.
     """
     name, *facts = spans
     rest = [Span(span.text, span.style) for span in facts]
@@ -355,7 +353,11 @@ def title_content(spans: Line, *, framed: bool = False) -> Content:
         if rest:
             rest[0] = Span(rest[0].text[1:], rest[0].style)
             rest.append(Span(" ", rest[-1].style))
-    return Content.assemble(first, *((span.text, _title_style(span.style)) for span in rest))
+    title = Content.assemble(first, *((span.text, _title_style(span.style)) for span in rest))
+    if not rule:
+        return title
+    color = ContentStyle(foreground=TextualColor.parse(rule), bold=False)
+    return Content.assemble((glyphs.GLYPHS.rule, color), title)
 
 
 def key_content(spans: Line) -> Content:
@@ -456,12 +458,12 @@ class _MergedStyles(dict[_StyleKey, Style]):
             return self.upright(key)
         pale = self.reversed and style in PALE
         merged = self._base + (self._over if pale else _style_of(key) + self._over)
-        self[key] = _with_numbers(merged)
+        self[key] = with_numbers(merged)
         return self[key]
 
     def upright(self, key: _StyleKey) -> Style:
         """Return the style of a bar, which is never reversed: 20% would become 80%."""
-        return _with_numbers(self._base + (_style_of(key) + UPRIGHT))
+        return with_numbers(self._base + (_style_of(key) + UPRIGHT))
 
 
 @functools.lru_cache(maxsize=64)
@@ -520,84 +522,3 @@ def _is_bar(text: str) -> bool:
         sign in _GAUGE or "\u2580" <= sign <= "\u259f" or "\u2800" < sign <= "\u28ff"
         for sign in text
     )
-
-
-# ---- terminals with 256 colors ------------------------------------------------------------------
-
-STEPS = (0, 95, 135, 175, 215, 255)
-"""Values of a component in xterm's color cube, whose numbers begin at 16."""
-GREYS = tuple(range(8, 248, 10))
-"""Xterm's grays, whose numbers begin at 232."""
-TABLE: tuple[Triplet, ...] = (
-    *((red, green, blue) for red in STEPS for green in STEPS for blue in STEPS),
-    *((grey, grey, grey) for grey in GREYS),
-)
-"""Colors from number 16 on; users redefine the first sixteen."""
-
-
-@functools.lru_cache(maxsize=1024)
-def nearest(color: Triplet) -> int:
-    """Return the number of the nearest color.
-
-    The distance is "redmean", which is cheap and close to perception: T. Riemersma,
-    https://www.compuphase.com/cmetric.htm.
-
-    Args:
-        color: red, green and blue, 0 to 255.
-    """
-    red, green, blue = color
-
-    def distance(place: int) -> float:
-        other = TABLE[place]
-        mean = (red + other[0]) / 2
-        parts = (red - other[0], green - other[1], blue - other[2])
-        weights = (2 + mean / 256, 4, 2 + (255 - mean) / 256)
-        return sum(weight * part * part for weight, part in zip(weights, parts, strict=True))
-
-    return 16 + min(range(len(TABLE)), key=distance)
-
-
-_NUMBERS = {color: 16 + place for place, color in enumerate(TABLE)}
-
-
-def _with_numbers(style: Style) -> Style:
-    """Return the style with numbers in place of colors that have one, in half as many bytes."""
-    return style + Style(color=_find_number(style.color), bgcolor=_find_number(style.bgcolor))
-
-
-def _find_number(color: Color | None) -> Color | None:
-    number = None if color is None or color.triplet is None else _NUMBERS.get(color.triplet)
-    if color is None or number is None:
-        return color
-    # With the triplet, Textual's filters know the color too.
-    return Color(color.name, ColorType.EIGHT_BIT, number, color.triplet)
-
-
-@functools.lru_cache(maxsize=4096)
-def in_256(style: Style) -> Style:
-    """Return the style in the nearest of the terminal's colors."""
-    changed = Style(color=_in_256(style.color), bgcolor=_in_256(style.bgcolor))
-    return style + changed
-
-
-def _in_256(color: Color | None) -> Color | None:
-    if color is None or color.triplet is None:
-        return color
-    red, green, blue = color.triplet
-    return Color.from_ansi(nearest((red, green, blue)))
-
-
-class Nearest256(LineFilter):
-    """Draws everything in the nearest of a terminal's 256 colors.
-
-    Many terminals offer 256 colors (no COLORTERM, as over most SSH links). Rich rounds each
-    component by itself there, which turns the dark backgrounds of most themes black and others
-    teal.
-    """
-
-    def apply(self, segments: list[Segment], background: TextualColor) -> list[Segment]:  # noqa: ARG002
-        """Replace the colors of a drawn line, as Textual calls it."""
-        return [
-            Segment(text, in_256(style) if style is not None else None, control)
-            for text, style, control in segments
-        ]
