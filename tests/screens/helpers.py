@@ -15,6 +15,7 @@ from textual.app import App, ComposeResult
 from textual.strip import Strip
 
 from tui.kit.pane import Pane
+from tui.kit.themes import find_frame_color
 from tui.monitor.messages import (
     Clocks,
     Cpu,
@@ -427,6 +428,10 @@ class PaneApp(App[None]):
         super().__init__(css_path=list(sheets))
         self.animation_level = "none"  # as the program has it
         self._make = make
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """Return what the program's styles name, as the program does."""
+        return {"frame": find_frame_color(self.current_theme)}
 
     def compose(self) -> ComposeResult:
         yield self._make()

@@ -14,7 +14,7 @@ from tui.devices.views.devices import WAITING
 from tui.kit.lines import Line, Span, TextStyle, beside, fit, left, line, paragraph, right, wrap
 from tui.monitor.messages import Device, Sample, TopologyRow
 
-LABEL_CELLS = 19
+LABEL_CELLS = 20
 BESIDE_FROM = 90
 """Least width in cells to show the figures in two columns."""
 NEAR, FAR = ("clocks, power, heat", "PCIe"), ("memory", "video", "NVLink")
