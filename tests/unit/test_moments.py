@@ -23,6 +23,7 @@ from tests.screens.helpers import (
     torch_gpu,
     torch_memory,
 )
+from tests.screens.watching import said, told, torch_process
 from tui.devices.memory import Gauge, account
 from tui.devices.memory.model import Absent, Stale, Value, get_value
 from tui.devices.state.devices import (
@@ -246,6 +247,35 @@ def test_a_worker_that_does_not_answer_leaves_its_process_in_one_piece() -> None
         "allocated, cached n/a: the runner is busy" in plain(line)
         for line in absence_lines(gauge, 100)
     )
+
+
+def test_a_busy_worker_is_read_from_outside_where_its_allocator_is_watched() -> None:
+    box = settled()
+    box.state.publish(told(torch_process(WORKER)))
+    for _ in range(4):
+        box.wait(1.0)
+        box.reserve(GIB)
+        box.allocated += GIB
+        box.nvml()
+        box.wait()
+        box.state.publish(said(replace(box.told(), workspace=None), at=box.at))
+        box.wait()
+        box.nvml()
+        box.wait()
+        box.state.publish(said(replace(box.told(), workspace=None), at=box.at))
+    gauge = box.gauge()
+    assert box.sizes()["allocated"] == box.allocated
+    assert box.sizes()["context"] == box.context
+    assert gauge.term("allocated").bytes == Value(box.allocated)
+    assert "busy" not in box.story()
+    # The worker's own report is preferred as soon as it speaks again.
+    box.wait()
+    box.torch()
+    box.wait()
+    box.nvml()
+    box.wait()
+    box.torch()
+    assert gauge.term("allocated").source != box.gauge().term("allocated").source
 
 
 def test_a_worker_that_is_slow_to_answer_is_given_time() -> None:

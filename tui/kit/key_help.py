@@ -116,7 +116,7 @@ def caption_line(registry: CommandRegistry, now: Situation, cells: int) -> Line:
         short += (Span("  "), key)
     keys = full if cell_len(caption) + width(full) < cells else short
     # A blank after the last key keeps it off the screen's edge.
-    words = Span(left(caption, cells - width(keys) - 1), TextStyle.ON_LAYER_REST)
+    words = Span(left(caption, cells - width(keys) - 1), TextStyle.CURSOR)
     return fit_line((words, *keys), cells)
 
 

@@ -13,7 +13,7 @@ from tui.devices.memory.figures import NEXT_RUN, GpuReadings
 from tui.devices.memory.gpu import gpu_gauge
 from tui.devices.memory.host import NO_RUNNER, host_gauge
 from tui.devices.memory.model import OTHER_PARTS, PINNED, Counter, Gauge, ProcessMemory, Slice, Term
-from tui.devices.memory.others import other_processes
+from tui.devices.memory.others import account_of_busy_runner, other_processes
 from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.machine import MachineState
 
@@ -65,7 +65,9 @@ def account(machine: MachineState, view: DeviceView, now: float) -> Gauge:
         moment.ended,
         lost=machine.lost,
     )
-    gauge = gpu_gauge(readings, peak)
+    busy = moment.basis == "NVML" and not moment.ended
+    outside = account_of_busy_runner(machine, view, torch, now) if busy else None
+    gauge = outside or gpu_gauge(readings, peak)
     if machine.allocators is None:
         return gauge
     return replace(gauge, others=other_processes(machine.allocators, view, machine.worker_pid, now))

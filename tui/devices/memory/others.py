@@ -9,7 +9,9 @@ from tui.devices.memory.figures import GpuReadings
 from tui.devices.memory.gpu import gpu_gauge
 from tui.devices.memory.model import (
     OUTSIDE,
+    WORKER,
     Absent,
+    AccountWording,
     Gauge,
     ProcessMemory,
     Reading,
@@ -28,6 +30,8 @@ from workloads.protocol.messages import TorchMemory
 from workloads.protocol.results import TorchDevice
 
 OLD = "the watch has read nothing since"
+RUNNER = replace(OUTSIDE, about=WORKER.about, others=WORKER.others, frees=WORKER.frees)
+"""Words for the runner while it is read from outside."""
 NO_TORCH = Absent("no CUDA build of torch is known to be loaded in it", "")
 
 
@@ -173,6 +177,7 @@ def account_of(
     device_peak: MemoryPoint,
     now: float,
     at_oom: TorchMemory | None = None,
+    wording: AccountWording = OUTSIDE,
 ) -> Gauge:
     """Account for a device's memory from the view of one process, as for this program's worker.
 
@@ -184,11 +189,12 @@ def account_of(
         now: Unix time.
         at_oom: the allocator's figures at the OOM that ended the process; ``None`` without one, or
             if torch has reserved or released memory since.
+        wording: the words for the process.
     """
     figures, peak = allocator.figures, replace(allocator.peak, used=device_peak.used)
     if view is None:
         nameless = DeviceView(figures.device, unpaired=allocator.placed.why_no_id)
-        readings = GpuReadings(nameless, sample, figures, figures.pid, now, wording=OUTSIDE)
+        readings = GpuReadings(nameless, sample, figures, figures.pid, now, wording=wording)
         return gpu_gauge(readings, peak)
     moment = allocator.consistent_reading(view, now)
     old = _is_old(allocator, now) and not allocator.ended
@@ -201,6 +207,33 @@ def account_of(
         "NVML" if old else moment.basis,
         bool(allocator.ended),
         at_oom is not None,
-        replace(OUTSIDE, busy=OLD) if old else OUTSIDE,
+        replace(wording, busy=OLD) if old else wording,
     )
     return gpu_gauge(readings, peak)
+
+
+def account_of_busy_runner(
+    machine: MachineState, view: DeviceView, reported: TorchMemory | None, now: float
+) -> Gauge | None:
+    """Account for a device from the runner's allocator as it is read from outside.
+
+    Args:
+        machine: its state.
+        view: the device.
+        reported: the runner's last report.
+        now: Unix time.
+
+    Returns:
+        ``None`` unless that is newer than its report, which a busy runner does not repeat.
+    """
+    if machine.allocators is None or view.nvml is None:
+        return None
+    row = find_process(view.nvml, machine.worker_pid)
+    started_at = row.started_at if row is not None else None
+    allocator = machine.allocators.on(view.key, machine.worker_pid, started_at)
+    if allocator is None or _is_old(allocator, now):
+        return None
+    if reported is not None and allocator.figures.at <= reported.at:
+        return None
+    peak = machine.history.sampled_peak(view.key)
+    return account_of(allocator, view, machine.sample, peak, now, wording=RUNNER)
