@@ -169,7 +169,8 @@ async def play(
     with ExitStack() as others:
         await asyncio.sleep(IDLE_S)
         others.enter_context(neighbour(folder))
-        await until(_has_strangers)
+        # Before, there is nothing to say about what it holds.
+        await until(_has_read_stranger)
         session.select_device(gpus[-1].key)
         show("A training starts. Whose is it, and what does it hold?", tab="processes")
         await until(_computes)
@@ -270,10 +271,12 @@ def _ratio(state: WorkbenchState, workload: str) -> float:
     return times["cpu"] / times["cuda:0"]
 
 
-def _has_strangers(state: WorkbenchState) -> bool:
-    """Return whether the neighbour is on the last GPU."""
+def _has_read_stranger(state: WorkbenchState) -> bool:
+    """Return whether the neighbour's allocator has been read from outside."""
     devices = state.machine.sample.devices if state.machine.sample else ()
-    return bool(devices and devices[-1].processes)
+    pids = {row.pid for row in devices[-1].processes or ()} if devices else set()
+    watched = state.machine.allocators.allocators() if state.machine.allocators else ()
+    return any(each.process.pid in pids and each.figures.allocated for each in watched)
 
 
 def _computes(state: WorkbenchState) -> bool:
