@@ -10,13 +10,17 @@ from tui.kit.commands.command import TABS
 from tui.kit.lines import Line, Span, TextStyle, cell_len, flow, line, paragraph
 from tui.runs.state.state import RunsState
 
-FIRST_START = (("r", " runs a workload"), ("D", " explains it"), ("?", " lists keys"))
-"""Keys for a first start, in one line of 80 cells; narrower screens leave out the last."""
-DEMO = (
-    next(tab.key for tab in TABS if tab.id == "results"),
-    " offers a demo with GPUs",
+_TAB_KEYS = {tab.id: tab.key for tab in TABS}
+FIRST_START = (
+    ("r", " runs a workload"),
+    (_TAB_KEYS["snapshot"], " offers an example OOM"),
+    (_TAB_KEYS["watch"], " watches a script"),
+    ("?", " lists keys"),
 )
-"""A key for a first start without a GPU: the tab is empty then, and empty tabs offer the demo."""
+"""Keys for a first start, in one line of 80 cells; narrower screens leave out the last."""
+DEMO = (_TAB_KEYS["results"], " plays a GPU demo")
+"""In place of the key for scripts without a GPU: the tab is empty at a first start, and empty tabs
+offer the demo."""
 STILL_WORKS = "Devices, memory, processes, snapshots and replay work. N tries again."
 TRIES_AGAIN = "The next run there tries again. What works there: gpu-workbench doctor --host {host}"
 NOT_STARTED = "r runs a workload on {host}: the first one starts torch there"
@@ -74,11 +78,10 @@ def runner_notes(
         rows += paragraph(problem, cells, TextStyle.BAD, "  ")
     if first_start and not rows and state.catalogue and not state.book:
         without_gpu = state.machine.sample is not None and state.machine.gpu_column is None
-        keys = (
-            FIRST_START
-            if not (without_gpu and offers_demo)
-            else (*FIRST_START[:-1], DEMO, FIRST_START[-1])
-        )
+        keys = [
+            DEMO if without_gpu and offers_demo and key == _TAB_KEYS["watch"] else (key, words)
+            for key, words in FIRST_START
+        ]
         parts = [line(Span(key, TextStyle.KEY), words) for key, words in keys]
         rows += flow(parts, cells, gap=", ")[:1]
     if not state.catalogue and not rows:
