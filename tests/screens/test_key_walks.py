@@ -116,6 +116,22 @@ async def test_what_is_typed_faster_than_the_palette_opens_is_searched_and_run(k
         assert not isinstance(on.app.screen, Palette)
 
 
+async def test_the_palette_goes_to_a_workload_from_any_tab() -> None:
+    async with running((120, 40), "two gpus") as on:
+        await on.press("4", "colon")
+        await on.until(lambda: isinstance(on.app.screen, Palette))
+        name = on.app.runs.catalogue[-1].name
+        await on.press(*name.replace("_", "underscore"))
+        await on.until(lambda: "workload " in on.text)
+        assert name in on.row("workload ")
+        await on.press("enter")
+        await on.until(lambda: on.app.screen is on.workbench)
+        await on.settle()
+        assert on.workbench.workloads.table.workload == name
+        assert on.app.focused is on.workbench.workloads.table
+        assert on.row(f" {name}").strip("│ ").startswith("▸")
+
+
 async def test_a_palette_that_is_closed_before_it_is_mounted_closes_once_it_is() -> None:
     async with running() as on:
         on.app.action_command_palette()

@@ -1,0 +1,49 @@
+"""Workloads in the palette: typing a part of a name or title goes to the workload."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from textual.command import Hit, Hits, Provider
+from textual.content import Content
+
+from tui.app.tabs import TabbedApp
+from tui.kit.dialogs import LEAST_SCORE
+from tui.kit.key_help import KEY_CELLS
+from tui.runs.screens.tab import WorkbenchScreen
+from workloads.protocol.results import WorkloadInfo
+
+
+class WorkloadSearch(Provider):
+    """Finds workloads by letters of their names, or by words of their titles."""
+
+    async def search(self, query: str) -> Hits:
+        """Yield the workloads of the shown machine that match the typed words."""
+        app = self.app
+        if not isinstance(app, TabbedApp):
+            return
+        matcher, words = self.matcher(query), query.lower().split()
+        for workload in app.runs.catalogue:
+            score = matcher.match(workload.name.replace("_", " "))
+            if not score and all(word in workload.title.lower() for word in words):
+                score = LEAST_SCORE
+            if score > 0:
+                go = partial(self._go_to, workload.name)
+                yield Hit(score, workload_row(workload), go, text=workload.title)
+
+    async def _go_to(self, name: str) -> None:
+        """Select a workload in the workbench."""
+        await self.app.action_switch_mode("workbench")
+        # The palette has closed by now, so this is the screen below it.
+        front = self.app.screen
+        if isinstance(front, WorkbenchScreen):
+            front.workloads.table.reveal(name)
+            front.workloads.state_changed()
+            front.workloads.table.focus()
+
+
+def workload_row(workload: WorkloadInfo) -> Content:
+    """Return a row of the palette: what is found, its name, and its title."""
+    return Content.assemble(
+        f"{'workload':<{KEY_CELLS}} ", (workload.name, "bold"), f"  {workload.title}"
+    )
