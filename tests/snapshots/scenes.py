@@ -34,6 +34,7 @@ def segment(
     device: int = 0,
     expandable: bool = False,
     line: int = 5,
+    stacks: bool = True,
 ) -> Raw:
     blocks, place = [], address
     for state, size in pieces:
@@ -44,7 +45,7 @@ def segment(
                 "size": size * MIB,
                 "requested_size": size * MIB,
                 "state": "active_allocated" if used else "inactive",
-                "frames": frames(line=line) if used else [],
+                "frames": frames(line=line) if used and stacks else [],
             }
         )
         place += size * MIB

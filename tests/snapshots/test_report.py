@@ -10,7 +10,7 @@ from hypothesis import given, settings
 
 from tests.snapshots.generator import Options
 from tests.snapshots.helpers import OPTIONS, SEEDS, analysed
-from tests.snapshots.scenes import MIB, oom, scene, segment
+from tests.snapshots.scenes import MIB, Raw, oom, scene, segment
 from tui.snapshots.analysis.analysis import Analysis, compare
 from tui.snapshots.analysis.report import (
     diff_markdown,
@@ -158,3 +158,11 @@ def test_facts_go_over_the_wire() -> None:
     for fact in (*facts, device.part(0, "site", "")):
         line = wire.encode(fact)
         assert wire.decode(line, (type(fact),)) == fact
+
+
+@pytest.mark.parametrize("entries", [(), (oom(8, 0),)])
+def test_markdown_has_no_table_of_memory_without_a_stack(entries: tuple[Raw, ...]) -> None:
+    bare = scene([segment(0, [("allocated", 4)], stacks=False)], *entries)
+    assert "by site" not in snapshot_markdown(bare, (), ReportArguments("markdown"))
+    named = scene([segment(0, [("allocated", 4)])], *entries)
+    assert "by site" in snapshot_markdown(named, (), ReportArguments("markdown"))

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 
 from tests.snapshots.generator import Options
 from tests.snapshots.helpers import OPTIONS, SEEDS, analysed
-from tests.snapshots.scenes import scene, segment
+from tests.snapshots.scenes import MIB, oom, scene, segment
 from tui.snapshots.analysis.analysis import Analysis, DeviceAnalysis, compare
 from tui.snapshots.analysis.frames import SearchError, refuse_costly
 from tui.snapshots.analysis.sites import Query, SiteTree
@@ -220,3 +220,13 @@ def test_changes_are_named() -> None:
         ("new", "train.py:5 train_step"),
         ("shrunk", "train.py:3 train_step"),
     ]
+
+
+def test_without_a_history_no_site_claims_a_recording() -> None:
+    device = scene([segment(0, [("allocated", 4)], stacks=False)], oom(8, 0)).devices[0]
+    assert not device.allocations.has_history
+    assert device.top(None)[0].label == "no stack recorded"
+    assert device.layers("site").part("no stack recorded", 0, 4 * MIB).bytes == 4 * MIB
+    assert [frame.label for frame in device.flame(None, (), 80).frames[1:]] == ["no stack recorded"]
+    by_annotation = device.sites(Query(grouping="annotation")).listing().rows
+    assert [row.label for row in by_annotation] == ["no annotation"]

@@ -6,7 +6,8 @@ import operator
 from array import array
 from dataclasses import dataclass
 
-from tui.snapshots.model.results import BEFORE
+from tui.snapshots.analysis.frames import BEFORE_TRACE_STACK
+from tui.snapshots.model.results import BEFORE, lacks_history
 from tui.snapshots.model.snapshot import (
     ALLOCATED,
     NOT_RECORDED,
@@ -70,6 +71,8 @@ class Allocations:
     pool."""
     context: array[int]
     doubts: tuple[str, ...]
+    has_history: bool
+    """True if the trace has more than OOMs, which torch records even without a history."""
     sound: bool
     """True if the trace agrees with itself and with the blocks at the end, so that
     :mod:`tui.snapshots.analysis.summary` has nothing to check."""
@@ -86,6 +89,13 @@ class Allocations:
             for row, (start, end) in enumerate(zip(self.start, self.completed, strict=True))
             if start <= event < end
         ]
+
+    def stack_number(self, row: int) -> int:
+        """Return the stack of a row, or the number for allocations that predate the recording."""
+        stack = self.stack[row]
+        if stack or not self.has_history or self.start[row] != BEFORE:
+            return stack
+        return BEFORE_TRACE_STACK
 
     def rounded(self, row: int) -> int:
         """Return the size of a row's block: from the file, else rounded up to 512 bytes."""
@@ -185,6 +195,7 @@ def allocations(snapshot: Snapshot, device: DeviceSnapshot) -> Allocations:
         pool=pool,
         context=context,
         doubts=_doubts(lives, len(vanished)),
+        has_history=not lacks_history(len(trace), trace.action.count(Action.OOM)),
         sound=sound and not vanished,
     )
 

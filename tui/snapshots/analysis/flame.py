@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from tui.snapshots.analysis.allocations import Allocations
-from tui.snapshots.analysis.frames import BEFORE_TRACE_STACK, Stacks
+from tui.snapshots.analysis.frames import Stacks
 from tui.snapshots.analysis.sites import site_node
 from tui.snapshots.explain.frames import format_frame
 from tui.snapshots.model.pictures import AllocationSize, Flame, FlameFrame
-from tui.snapshots.model.results import BEFORE, FrameKind
+from tui.snapshots.model.results import FrameKind
 
 ROOT_LABEL = "live memory"
 MOST_DEPTH = 100
@@ -122,9 +122,7 @@ def sizes_below(
     counts: Counter[int] = Counter()
     below: dict[int, bool] = {}
     for row in table.live_at(event):
-        stack = table.stack[row]
-        if not stack and table.start[row] == BEFORE:
-            stack = BEFORE_TRACE_STACK
+        stack = table.stack_number(row)
         if stack not in below:
             steps = islice(_steps(stacks, stack, all_frames=all_frames), len(path))
             below[stack] = tuple(step[0] for step in steps) == path

@@ -308,7 +308,7 @@ class Layers:
         """
         if key != REST and key not in self._named:
             raise KeyError(f"no layer {key} in the timeline")
-        size, stack_of, start = self._table.size, self._table.stack, self._table.start
+        size = self._table.size
         by_stack: Counter[int] = Counter()
         count_of: Counter[int] = Counter()
         by_category: Counter[tuple[str, str]] = Counter()
@@ -316,7 +316,7 @@ class Layers:
             layer = self._of(row)[0]
             if layer != key and not (key == REST and layer not in self._named):
                 continue
-            stack = _stack_number(stack_of[row], start[row])
+            stack = self._table.stack_number(row)
             by_stack[stack] += size[row]
             count_of[stack] += 1
             category = self._categories.of(row)
@@ -370,7 +370,7 @@ class Layers:
     def _of(self, row: int) -> tuple[str, str]:
         """Return the key and the label of the layer that an allocation belongs to."""
         if self.stacking == "site":
-            return self._site(_stack_number(self._table.stack[row], self._table.start[row]))
+            return self._site(self._table.stack_number(row))
         if self.stacking == "category":
             name = self._categories.of(row).name
             return name, name
@@ -420,10 +420,6 @@ def timeline(
         stacking=layers.stacking,
         layers=layers.at([bucket.moment for bucket in cut], [bucket.live_max for bucket in cut]),
     )
-
-
-def _stack_number(stack: int, start: int) -> int:
-    return BEFORE_TRACE_STACK if not stack and start == BEFORE else stack
 
 
 def _places(moments: Sequence[int], events: int) -> array[int]:

@@ -38,6 +38,7 @@ from tui.snapshots.model.results import (
     State,
     Summary,
     Verdict,
+    lacks_sites,
 )
 
 Json = dict[str, Any]
@@ -307,7 +308,8 @@ def _device_lines(
     for event in facts.ooms:
         lines += _verdict_lines(judge(analysis, event, texts, top=top, circumstances=circumstances))
     lines += _figures_lines(list_summary_facts(facts))
-    lines += [f"### Memory by site at the {facts.top_at}", "", *_top_lines(facts.top)]
+    if not lacks_sites(facts.top):
+        lines += [f"### Memory by site at the {facts.top_at}", "", *_top_lines(facts.top)]
     if at is not None and at < analysis.replay.events:
         state = analysis.state(at)
         lines += [
@@ -331,13 +333,10 @@ def _verdict_lines(verdict: Verdict) -> list[str]:
     lines += _account_lines(verdict.explanation)
     lines += _figures_lines(list_verdict_facts(verdict))
     lines += [f"- {escape_markdown(reason)}" for reason in (*verdict.reasons, *state.doubts)]
-    lines += [
-        "",
-        "Memory by site:",
-        "",
-        *_top_lines(verdict.top),
-        *_advice_lines(AGAINST_OOM, verdict.advice),
-    ]
+    lines.append("")
+    if not lacks_sites(verdict.top):
+        lines += ["Memory by site:", "", *_top_lines(verdict.top)]
+    lines += _advice_lines(AGAINST_OOM, verdict.advice)
     if verdict.stack:
         lines += ["Requested at:", "", "```", *_stack_lines(verdict.stack), "```", ""]
     elif verdict.explanation.where is not None:

@@ -8,12 +8,8 @@ from dataclasses import dataclass
 from tui.core.text.numbers import size as size_text
 from tui.snapshots.analysis.allocations import Allocations
 from tui.snapshots.analysis.device import DeviceData
-from tui.snapshots.analysis.frames import (
-    BEFORE_TRACE_STACK,
-    Stacks,
-    address_in,
-    matching_frames,
-)
+from tui.snapshots.analysis.frames import Stacks, address_in, matching_frames
+from tui.snapshots.analysis.timeline import NO_ANNOTATION
 from tui.snapshots.explain.frames import base_name, format_frame
 from tui.snapshots.model.results import (
     BEFORE,
@@ -226,7 +222,7 @@ def site_tree(device: DeviceData, query: Query, pools: Mapping[int, int]) -> Sit
 def annotation_at(device: DeviceData, event: int) -> str:
     """Return the annotation that covers an alloc event, which may predate the trace."""
     if event == BEFORE:
-        return BEFORE_GROUP
+        return BEFORE_GROUP if device.allocations.has_history else NO_ANNOTATION
     return device.cover.at(device.trace.time_us[event])
 
 
@@ -244,13 +240,11 @@ def _sum_up(
     keys: Callable[[int], Key] | None,
     matches: Callable[[int], bool] | None,
 ) -> Sums:
-    stack_of, size_of, start = table.stack, table.size, table.start
+    stack_of, size_of = table.stack_number, table.size
     sums: Sums = {}
     find = sums.get
     for row in rows:
-        stack = stack_of[row]
-        if not stack and start[row] == BEFORE:
-            stack = BEFORE_TRACE_STACK
+        stack = stack_of(row)
         place: tuple[Key, int] = (0 if keys is None else keys(row), stack)
         entry = find(place)
         if entry is None:

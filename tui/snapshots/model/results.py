@@ -11,6 +11,7 @@ columns behind these facts stay in the process that computed them:
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -335,6 +336,11 @@ class Summary:
     def lacks_history(self) -> bool:
         """True if the trace has at most OOMs, which torch records even without a history."""
         return lacks_history(self.events, len(self.ooms))
+
+
+def lacks_sites(top: Sequence[SiteRow]) -> bool:
+    """Return whether a list of the largest sites names no code, only memory without a stack."""
+    return bool(top) and all(site.kind is None for site in top)
 
 
 def lacks_history(events: int, ooms: int) -> bool:

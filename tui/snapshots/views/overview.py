@@ -47,6 +47,7 @@ from tui.snapshots.model.results import (
     SiteRow,
     Summary,
     Verdict,
+    lacks_sites,
 )
 from tui.snapshots.reader.messages import (
     LoadProgress,
@@ -295,9 +296,7 @@ def verdict_lines(
     advice = advice_lines(verdict.advice, far, AGAINST_OOM, explained=explained)
     request = _request_lines(verdict, near, explained=explained)
     top = top_lines("Memory by site at this event", verdict.top, near)
-    if not any(item.kind is not None for item in verdict.top) or (
-        not explained and _names_sites(verdict)
-    ):
+    if not verdict.top or lacks_sites(verdict.top) or (not explained and _names_sites(verdict)):
         # Without a site to name, the account is more informative.
         top = []
     stack = _requester_lines(verdict, far, MOST_FRAMES)
@@ -425,7 +424,7 @@ def summary_lines(summary: Summary, cells: int, *, sites: bool = True) -> list[L
     rows = paragraph(summary.headline, cells, label=f"device {summary.device}: ")
     rows += _figure_lines(list_summary_facts(summary), cells)
     rows += remark_lines(summary, cells)
-    if sites:
+    if sites and not lacks_sites(summary.top):
         rows += top_lines(f"Memory by site at the {summary.top_at}", summary.top, cells)
     rows += advice_lines(summary.advice, cells, OF_CACHED)
     return rows
