@@ -103,3 +103,18 @@ def test_an_unknown_path_counts_as_far_as_it_is_known_and_no_width_is_refused() 
     assert device.flame(None, (*first.path, "no.py:1 f"), 80).path == first.path
     with pytest.raises(ValueError, match="at least one column"):
         device.flame(None, (), 0)
+
+
+@given(SEEDS, OPTIONS, st.integers(1, 60))
+@settings(max_examples=20, deadline=None)
+def test_what_a_frame_holds_itself_does_not_depend_on_what_has_room(
+    seed: int, options: Options, width: int
+) -> None:
+    for device in analysed(seed, options)[2].devices.values():
+        sites = {row.key: row.bytes for row in device.sites(Query()).listing(limit=10_000).rows}
+        narrow = device.flame(None, (), width)
+        whole = {frame.path: frame.own for frame in device.flame(None, (), 10**9).frames}
+        for frame in narrow.frames[1:]:
+            assert frame.own == whole[frame.path]
+            assert frame.own <= sites.get(frame.path[-1], 0)
+        assert sum(whole.values()) == narrow.total_bytes

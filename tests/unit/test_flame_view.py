@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tui.core.text import glyphs
-from tui.kit.lines import ON_LAYERS, SLATES, Span, TextStyle, TwoColored, line, plain, width
+from tui.kit.lines import ON_LAYERS, SLATES, Span, TextStyle, line, plain, width
 from tui.snapshots.explain.frames import Frame
 from tui.snapshots.model.pictures import AllocationSize, Flame, FlameFrame
 from tui.snapshots.model.results import FrameKind
@@ -39,20 +39,31 @@ GIB = 2**30
 
 
 def frame(
-    *path: str, start: int, size: int, kind: FrameKind | None = "user", rank: int | None = None
+    *path: str,
+    start: int,
+    size: int,
+    kind: FrameKind | None = "user",
+    own: int = 0,
+    rank: int | None = None,
 ) -> FlameFrame:
     label = path[-1] if path else "live memory"
-    return FlameFrame(path, label, kind, start, size, size, 3, 1, rank=rank)
+    return FlameFrame(path, label, kind, start, size, size, 3, 1, own=own, rank=rank)
 
 
 FLAME = Flame(
     (),
     (
         frame(start=0, size=8 * GIB, kind=None),
-        frame("train.py:9 main", start=0, size=6 * GIB, rank=0),
-        frame("data.py:2 load", start=6 * GIB, size=GIB, rank=2),
-        frame("train.py:9 main", "model.py:40 forward", start=0, size=4 * GIB, rank=1),
-        frame("train.py:9 main", "adam.py:7 step", start=4 * GIB, size=GIB, kind="framework"),
+        frame("train.py:9 main", start=0, size=6 * GIB, own=GIB // 2, rank=0),
+        frame("data.py:2 load", start=6 * GIB, size=GIB, own=GIB, rank=2),
+        frame("train.py:9 main", "model.py:40 forward", start=0, size=4 * GIB, own=4 * GIB, rank=1),
+        frame(
+            *("train.py:9 main", "adam.py:7 step"),
+            start=4 * GIB,
+            size=GIB,
+            own=GIB,
+            kind="framework",
+        ),
     ),
     8 * GIB,
     8 * GIB,
@@ -63,36 +74,32 @@ def test_a_frame_is_as_wide_as_what_it_holds_and_a_gap_is_its_callers_own() -> N
     rows = [plain(row) for row in flame_lines(FLAME, 80, 4, ("data.py:2 load",), (1, 1, 1))]
     assert rows[0].startswith(" live memory  8.0 GiB ")
     assert rows[1].startswith(" A train.py:9 main  6.0 GiB")
-    assert rows[1].index("▸") == 60
-    assert len(rows[1]) == 70
+    assert rows[1][60:] == " C data.… "
     assert rows[2].index("▏") == 40
     assert len(rows[2]) == 50
     assert rows[3] == ""
 
 
-def test_few_levels_are_tall_and_have_the_figures_on_their_second_row() -> None:
+def test_few_levels_have_the_figures_on_their_second_row() -> None:
     rows = [plain(row) for row in flame_lines(FLAME, 80, 9, ("data.py:2 load",), (3, 3, 3))]
     assert rows[0].rstrip() == " live memory"
     assert rows[1].rstrip() == " 8.0 GiB  100%  3 allocations"
     assert set(rows[2]) == {"▁"}
-    assert rows[3][60:] == "▌C data.…▐"
-    assert rows[4][60:] == "▌1.0 GiB ▐"
-    assert rows[5][60:] == "▙▁▁▁▁▁▁▁▁▟"
+    assert rows[3][60:] == " C data.… "
+    assert rows[4][60:] == " 1.0 GiB  "
+    assert rows[5][60:] == " " * 10
     assert [row[40] for row in rows[6:]] == ["▏", "▏", "▁"], "a foot would be left beside a gap"
     low = flame_lines(FLAME, 80, 6, ("data.py:2 load",), (2, 2, 2))
     assert "▁" not in plain(low[1]), "words would stand on a foot"
-    assert plain(low[3])[60:] == "▌1.0 GiB▁▟"
-    alone = plain(flame_lines(FLAME, 80, 3, ("data.py:2 load",), (1, 1, 1))[1])
-    assert alone[60:] == "▸C data.…▐"
     assert plain(flame_lines(FLAME, 80, 3, (), (3, 3, 3), 2)[0]) == rows[6]
 
 
 def test_levels_that_pass_on_nearly_all_memory_leave_the_rows_to_the_others() -> None:
     assert arrange_levels(FLAME, 0, 3) == (1, 1, 1)
-    assert arrange_levels(FLAME, 0, 9) == (1, 4, 4)
-    assert arrange_levels(FLAME, 0, 22) == (2, 10, 10)
-    assert arrange_levels(FLAME, 0, 40) == (3, 10, 10)
-    assert arrange_levels(FLAME, 1, 8) == (4, 4, 4), "the outermost is out of view"
+    assert arrange_levels(FLAME, 0, 5) == (1, 2, 2)
+    assert arrange_levels(FLAME, 0, 8) == (2, 3, 3)
+    assert arrange_levels(FLAME, 0, 40) == (3, 3, 3), "a frame has no more words"
+    assert arrange_levels(FLAME, 1, 6) == (3, 3, 3), "the outermost is out of view"
     whole = 8 * GIB
     chain = [frame(*"abcdefg"[:depth], start=0, size=whole) for depth in range(8)]
     assert arrange_levels(Flame((), tuple(chain), whole, whole), 0, 16) == (2,) * 8
@@ -145,8 +152,8 @@ def test_the_frame_under_the_cursor_has_a_color_of_its_own(cells: int, height: i
             for span in spans:
                 under = row // height == len(chosen) and first <= at < end
                 if span.text and (under or span.style is not TextStyle.PLAIN):
-                    behind = span.behind if isinstance(span, TwoColored) else span.style
-                    assert (behind is TextStyle.CHOSEN) == under
+                    letter = at == first and span.style in ON_LAYERS
+                    assert (span.style is TextStyle.CHOSEN) == under or letter
                 at += span.width
 
 
@@ -162,14 +169,33 @@ def test_frames_without_a_letter_differ_from_their_caller_and_their_neighbor() -
         assert len(one) != len(other) or slates[one] != slates[other]
 
 
-def test_the_outline_of_the_cursor_and_gaps_have_ascii_forms(
+def test_in_ascii_each_frame_has_edges(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(glyphs, "GLYPHS", glyphs.ASCII)
     rows = [plain(row) for row in flame_lines(FLAME, 80, 6, ("data.py:2 load",), (2, 2, 2))]
     assert rows[2].startswith("|A train.py:9 main")
-    assert rows[2][60:] == "[C dat...]"
-    assert rows[3][60:] == "[1.0 GiB_]"
+    assert rows[2][59:] == "| C dat... ", "the frame beside it has a right edge"
+    assert all(row[39:41] == "||" and row[49] == "|" for row in rows[4:])
+
+
+@pytest.mark.parametrize("ascii_only", [False, True])
+def test_without_colors_each_frame_has_edges_and_the_cursor_is_reversed(
+    monkeypatch: pytest.MonkeyPatch, ascii_only: bool
+) -> None:
+    if ascii_only:
+        monkeypatch.setattr(glyphs, "GLYPHS", glyphs.ASCII)
+    drawn = flame_lines(FLAME, 80, 9, ("data.py:2 load",), (3, 3, 3), outlined=True)
+    rows = [plain(row) for row in drawn]
+    before, after, under = ("|", "|", "_") if ascii_only else ("▏", "▕", "▁")
+    for row in rows[6:]:
+        assert (row[0], row[40], row[49]) == (before, before, after)
+        assert len(row) == 50, "the gap after it is its caller's own"
+    assert rows[8] == before + under * 39 + before + under * 8 + after
+    assert rows[5].startswith(f"{before}512 MiB itself {under}")
+    styles = {span.style for row in drawn for span in row}
+    assert styles == {TextStyle.PLAIN, TextStyle.CURSOR}
+    assert [row[1].style for row in drawn[3:6]] == [TextStyle.CURSOR] * 3
 
 
 def test_the_cursor_walks_in_out_and_along() -> None:
@@ -204,7 +230,9 @@ def test_a_frame_that_another_moment_lacks_is_its_caller() -> None:
 def test_the_frame_under_the_cursor_says_what_it_holds_itself() -> None:
     words = [plain(row) for row in frame_lines(FLAME, FLAME.frames[1], 100)]
     assert words[0] == "train.py:9 main  6.0 GiB  75% of what is live  3 allocations"
-    assert words[1].startswith("allocates 1.0 GiB itself")
+    assert words[1] == "allocates 512 MiB itself; 512 MiB in calls too small to draw"
+    words = [plain(row) for row in frame_lines(FLAME, FLAME.frames[2], 100)]
+    assert words[1] == "allocates all of it itself"
     heading, _ = frame_lines(FLAME, FLAME.frames[1], 50)
     assert plain(heading) == "train.py:9 main  6.0 GiB  75%  3 allocations"
     heading, _ = frame_lines(FLAME, FLAME.frames[1], 40)
@@ -212,21 +240,21 @@ def test_the_frame_under_the_cursor_says_what_it_holds_itself() -> None:
 
 
 def test_a_tall_frame_says_what_it_holds_itself() -> None:
-    rows = [plain(row) for row in flame_lines(FLAME, 80, 12, (), (4, 4, 4))]
-    assert rows[6].rstrip(" ▏") == " 1.0 GiB itself"
-    assert rows[2].strip(" ▌▐") == ""
+    rows = [plain(row) for row in flame_lines(FLAME, 80, 9, (), (3, 3, 3))]
+    assert rows[5].startswith(" 512 MiB itself ")
+    assert rows[2].strip() == ""
 
 
 def test_lines_of_code_are_listed_by_what_they_allocated_themselves() -> None:
     main = ("train.py:9 main",)
-    assert [(site.label, site.bytes // GIB) for site in own_memory(FLAME)] == [
+    assert [(site.label, site.bytes / GIB) for site in own_memory(FLAME)] == [
         ("model.py:40 forward", 4),
         ("adam.py:7 step", 1),
         ("data.py:2 load", 1),
-        ("train.py:9 main", 1),
+        ("train.py:9 main", 0.5),
     ]
     heading, *rows = site_lines(FLAME, main, 60, 4)
-    assert plain(heading) == "by the innermost line in the picture"
+    assert plain(heading) == "by the innermost line"
     assert plain(rows[0]).split() == [
         "B",
         "█" * 20,
@@ -236,10 +264,12 @@ def test_lines_of_code_are_listed_by_what_they_allocated_themselves() -> None:
         *["model.py:40", "forward"],
     ]
     assert plain(rows[1]).split()[:2] == ["·", "█" * 5]
-    assert plain(rows[2]).strip() == "2 more: 2.0 GiB"
+    assert plain(rows[2]).strip() == "3 more: 3.0 GiB"
     styles = {plain(row).split()[-1]: row[-2].style for row in site_lines(FLAME, main, 60, 9)[1:]}
     assert styles["load"] is TextStyle.QUIET, "it was not called by the frame under the cursor"
     assert styles["forward"] is TextStyle.PLAIN
+    last = plain(site_lines(FLAME, main, 70, 9)[-1])
+    assert last.endswith(" 1.5 GiB  19%  in calls too small to draw")
     assert all(width(row) <= 30 for row in site_lines(FLAME, main, 30, 9))
 
 

@@ -28,6 +28,7 @@ from tui.snapshots.model.pictures import (
     AllocationSize,
     Cell,
     Flame,
+    LayerSize,
     MapRow,
     Piece,
     Pinning,
@@ -90,6 +91,16 @@ class DeviceAnalysis(DeviceData):
         at = self.replay.events - 1 if event is None else event
         self._check(at)
         return self.layers(stacking).part(key, at, self.replay.live_at(at))
+
+    def layer_sizes(self, event: int | None, stacking: Stacking) -> tuple[LayerSize, ...]:
+        """Return the sizes of the timeline's layers right after an event.
+
+        Raises:
+            IndexError: the trace has no such event.
+        """
+        at = self.replay.events - 1 if event is None else event
+        self._check(at)
+        return self.layers(stacking).sizes(at, self.replay.live_at(at))
 
     def layout(self, event: int | None) -> Layout:
         """Return the memory layout right after an event; the latest layout is cached.

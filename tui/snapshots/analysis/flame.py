@@ -18,7 +18,7 @@ ROOT_LABEL = "live memory"
 MOST_DEPTH = 100
 """Levels below the frame that is walked into; deeper frames are left out."""
 OWN_SHARE = 0.01
-"""Share of the live memory that a frame must hold itself to have its layer's color."""
+"""Share of the live memory of which a frame must be the site to have its layer's color."""
 _Step = tuple[str, str, FrameKind | None, int]
 """Key, label and kind of a frame, and the number of frames hidden between it and its caller."""
 
@@ -32,7 +32,7 @@ class _Node:
     hidden: int
     bytes: int = 0
     count: int = 0
-    own: int = 0
+    as_site: int = 0
     """Bytes of allocations whose site is this frame."""
     stack: int = 0
     """Number of the stack with the most bytes below it."""
@@ -81,7 +81,7 @@ def flame(
             node = node.children.setdefault(key, _Node(label, kind, hidden))
             node.add(size, count, stack)
             at_site = node if key == site else at_site
-        at_site.own += size
+        at_site.as_site += size
     layers = _Layers(ranks or {}, OWN_SHARE * root.bytes)
     ancestors = [root]
     known: list[str] = []
@@ -152,14 +152,14 @@ def _steps(stacks: Stacks, stack: int, *, all_frames: bool) -> Iterator[_Step]:
 
 @dataclass(frozen=True, slots=True)
 class _Layers:
-    """The timeline's layers, and the least bytes of its own for a frame to belong to one."""
+    """The timeline's layers, and the least bytes of which a frame is the site to belong to one."""
 
     ranks: Mapping[str, int]
     least: float
 
     def rank_of(self, node: _Node, path: tuple[str, ...]) -> int | None:
         """Return the rank of a frame's layer, if the frame belongs to one."""
-        enough = path and node.own and node.own >= self.least
+        enough = path and node.as_site and node.as_site >= self.least
         return self.ranks.get(path[-1]) if enough else None
 
 
@@ -176,6 +176,7 @@ def _frame(
         count=node.count,
         stack=node.stack,
         hidden=node.hidden,
+        own=node.bytes - sum(child.bytes for child in node.children.values()),
         rank=layers.rank_of(node, path),
     )
 

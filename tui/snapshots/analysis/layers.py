@@ -23,7 +23,7 @@ from tui.snapshots.analysis.frames import BEFORE_TRACE_STACK
 from tui.snapshots.analysis.sites import annotation_at, site_node
 from tui.snapshots.analysis.timeline import bands, buckets
 from tui.snapshots.explain.frames import Frame
-from tui.snapshots.model.pictures import NO_CATEGORY, REST, Layer, Stacking, Timeline
+from tui.snapshots.model.pictures import NO_CATEGORY, REST, Layer, LayerSize, Stacking, Timeline
 from tui.snapshots.model.results import BEFORE, Part, SiteRow
 from tui.snapshots.model.snapshot import NOT_RECORDED
 
@@ -294,6 +294,20 @@ class Layers:
         if any(others):
             layers.append(Layer(REST, REST_LABELS[self.stacking], others, ()))
         return tuple(layers)
+
+    def sizes(self, event: int, live: int) -> tuple[LayerSize, ...]:
+        """Return the bytes of each layer right after an event, in the order of :meth:`at`.
+
+        Args:
+            event: the moment right after it; -1 for before the first.
+            live: requested bytes live at that moment.
+        """
+        size = self._table.size
+        sums: Counter[str] = Counter()
+        for row in self._table.live_at(event):
+            sums[self._of(row)[0]] += size[row]
+        named = [LayerSize(key, sums[key]) for key in self._named]
+        return (*named, LayerSize(REST, max(0, live - sum(layer.bytes for layer in named))))
 
     def part(self, key: str, event: int, live: int) -> Part:
         """Return the content of one layer right after an event.

@@ -280,9 +280,20 @@ def buckets(
     shown = last - first + 1
     if shown < 1:
         return ()
-    count = min(width, shown)
-    edges = [first + shown * place // count for place in range(count + 1)]
+    edges = bucket_edges(first, shown, width)
     return tuple(_bucket(replayed, trace, low, high - 1) for low, high in pairwise(edges))
+
+
+def bucket_edges(first: int, events: int, width: int) -> list[int]:
+    """Return the first event of each range of nearly equal length, and one past the last event.
+
+    Args:
+        first: the first event of all.
+        events: number of events.
+        width: maximum number of ranges, at least 1; fewer if there are fewer events.
+    """
+    count = max(1, min(width, events))
+    return [first + events * place // count for place in range(count + 1)] if events else []
 
 
 def _bucket(replayed: Replay, trace: Trace, first: int, last: int) -> Bucket:

@@ -14,9 +14,11 @@ from tui.snapshots.explain.frames import Frame
 from tui.snapshots.model.pictures import (
     AllocationSize,
     Flame,
+    LayerSize,
     Piece,
     Pinning,
     RowPicture,
+    SiteHistory,
     SiteInUse,
     Stacking,
     Timeline,
@@ -142,6 +144,28 @@ class PartArguments:
 
 
 PART = Method("part", PartArguments, Part)
+
+
+@dataclass(frozen=True, slots=True)
+class LayerSizesArguments:
+    device: int
+    event: int | None
+    stacking: Stacking = "site"
+
+
+LAYER_SIZES = Method("layer_sizes", LayerSizesArguments, tuple[LayerSize, ...])
+
+
+@dataclass(frozen=True, slots=True)
+class SiteHistoryArguments:
+    device: int
+    site: str
+    """Key of the site."""
+    width: int
+    """Maximum number of stretches of events."""
+
+
+SITE_HISTORY = Method("site_history", SiteHistoryArguments, SiteHistory)
 
 
 @dataclass(frozen=True, slots=True)

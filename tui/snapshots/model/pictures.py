@@ -93,6 +93,26 @@ class Timeline:
 
 
 @dataclass(frozen=True, slots=True)
+class LayerSize:
+    """The live bytes of one layer of a timeline right after an event."""
+
+    key: str
+    """:attr:`Layer.key`."""
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class SiteHistory:
+    """The live bytes of one site over all events."""
+
+    points: tuple[tuple[int, int], ...]
+    """In each of some stretches of events, the first event with the most bytes, and these bytes;
+    then the last event."""
+    peak: int
+    """The most bytes right after any event, or before the first."""
+
+
+@dataclass(frozen=True, slots=True)
 class FlameFrame:
     """A frame of code in a flame view, with all live memory that was allocated below it."""
 
@@ -111,6 +131,8 @@ class FlameFrame:
     """Number of the stack with the most bytes below this frame."""
     hidden: int = 0
     """Number of frames left out between this frame and its caller."""
+    own: int = 0
+    """Bytes whose innermost frame it is, among the frames of the picture's kind."""
     rank: int | None = None
     """Rank of its layer in the timeline by site, if it holds enough memory of its own; ``None`` for
     a frame that mainly calls others, and where the timeline has no layer of its own for it."""

@@ -24,6 +24,7 @@ from tui.snapshots.analysis.report import (
     snapshot_markdown,
     snapshot_report,
 )
+from tui.snapshots.analysis.site_history import site_history
 from tui.snapshots.analysis.sites import Query
 from tui.snapshots.analysis.verdict import find_message, judge
 from tui.snapshots.explain.evidence import Circumstances
@@ -32,6 +33,7 @@ from tui.snapshots.explain.oom_text import parse_oom_texts
 from tui.snapshots.model.calls import (
     DIFFERENCE,
     FLAME,
+    LAYER_SIZES,
     MAP,
     METHODS,
     PART,
@@ -39,6 +41,7 @@ from tui.snapshots.model.calls import (
     PINNING,
     REPORT,
     SET_OOM_TEXT,
+    SITE_HISTORY,
     SITES,
     SIZES,
     STACK,
@@ -50,6 +53,7 @@ from tui.snapshots.model.calls import (
     Changes,
     DifferenceArguments,
     FlameArguments,
+    LayerSizesArguments,
     MapArguments,
     MapPage,
     Method,
@@ -58,6 +62,7 @@ from tui.snapshots.model.calls import (
     PeakArguments,
     PinningArguments,
     ReportArguments,
+    SiteHistoryArguments,
     SitesArguments,
     SizesArguments,
     StackArguments,
@@ -71,9 +76,11 @@ from tui.snapshots.model.calls import (
 from tui.snapshots.model.pictures import (
     AllocationSize,
     Flame,
+    LayerSize,
     Piece,
     Pinning,
     RowPicture,
+    SiteHistory,
     Timeline,
 )
 from tui.snapshots.model.results import Part, PeakAccount, SiteListing, State, Verdict
@@ -230,6 +237,16 @@ def _part(files: Files, arguments: PartArguments) -> Part:
     """Return the contents of one timeline layer at an event."""
     device = files.device(arguments.device)
     return device.part(arguments.event, arguments.stacking, arguments.layer)
+
+
+@computes(LAYER_SIZES)
+def _layer_sizes(files: Files, arguments: LayerSizesArguments) -> tuple[LayerSize, ...]:
+    return files.device(arguments.device).layer_sizes(arguments.event, arguments.stacking)
+
+
+@computes(SITE_HISTORY)
+def _site_history(files: Files, arguments: SiteHistoryArguments) -> SiteHistory:
+    return site_history(files.device(arguments.device), arguments.site, arguments.width)
 
 
 @computes(SITES)

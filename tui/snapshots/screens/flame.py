@@ -233,7 +233,13 @@ class FlamePane(SnapshotPane):
             return [line(Span("nothing is live at this moment", TextStyle.QUIET))]
         frame = self.frame
         return view.flame_lines(
-            flame, cells, rows, frame.path if frame else (), self._heights, self._top
+            flame,
+            cells,
+            rows,
+            frame.path if frame else (),
+            self._heights,
+            self._top,
+            outlined=self.app.no_color,
         )
 
     def _scroll(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -15,7 +14,6 @@ from tui.kit.lines import (
     Line,
     Span,
     TextStyle,
-    TwoColored,
     beside,
     cell_len,
     fit,
@@ -42,16 +40,16 @@ Path = tuple[str, ...]
 Direction = Literal["in", "out", "left", "right"]
 PASSED_ON = 0.95
 """Share of the memory in view from which a frame passes on nearly all of it."""
-MOST_LEVEL_ROWS, MOST_THIN_ROWS = 10, 3
-"""Rows of a level, and of one that passes on nearly all memory."""
+MOST_LEVEL_ROWS = 3
+"""Rows of a level: the name, the figures, and what a frame holds itself or its lower edge."""
 LEAST_LABEL = 6
 """Cells below which a frame with a letter has nothing else."""
-OUTLINE = {False: ("▌", "▐", "▁"), True: ("[", "]", "_")}
-"""Left, right and lower edge of the frame under the cursor."""
-CORNERS = {False: ("▙", "▟"), True: ("[", "]")}
-"""Its lower corners."""
+OUTLINE = {False: ("▏", "▕", "▁"), True: ("|", "|", "_")}
+"""Left, right and lower edge of a frame without a color, by whether to draw in ASCII."""
 OWN_ROW = 2
-"""Row of a tall frame that says what it holds itself."""
+"""Row of a frame that says what it holds itself."""
+LETTER_CELLS = 3
+"""Cells of the letter of a layer on its color."""
 LEAST_MARGIN = 4
 """Cells of a frame beside its name: the letter, and blanks at both sides."""
 SHARE_CELLS = 5
@@ -64,6 +62,8 @@ SIZES_COLUMN = 54
 """Cells of the sizes that stand in a column of their own."""
 SIZE_CELLS = 35
 """Cells of a line of a size beside its bar."""
+UNDRAWN = "in calls too small to draw"
+"""Label of what no frame of the picture allocated itself."""
 FEW_ROWS = 2
 """Rows for the names of narrow frames where the sites have no column."""
 
@@ -115,7 +115,7 @@ def arrange_levels(flame: Flame, outside: int, rows: int) -> tuple[int, ...]:
     room = (rows - len(thin)) // max(1, len(inside) - len(thin))
     height = max(1, min(MOST_LEVEL_ROWS, room))
     rest = (rows - height * (len(inside) - len(thin))) // max(1, len(thin))
-    low = max(1, min(MOST_THIN_ROWS, height, rest))
+    low = max(1, min(height, rest))
     return tuple(low if level in thin else height for level in levels)
 
 
@@ -150,7 +150,14 @@ def level_at(heights: Sequence[int], top: int, row: int) -> tuple[int, int]:
 
 
 def flame_lines(
-    flame: Flame, cells: int, rows: int, chosen: Path, heights: Sequence[int], top: int = 0
+    flame: Flame,
+    cells: int,
+    rows: int,
+    chosen: Path,
+    heights: Sequence[int],
+    top: int = 0,
+    *,
+    outlined: bool = False,
 ) -> list[Line]:
     """Draw the levels from ``top`` on, the outermost first.
 
@@ -161,6 +168,7 @@ def flame_lines(
         chosen: path of the frame under the cursor.
         heights: rows of each level.
         top: number of levels that are scrolled out of view.
+        outlined: frames have outlines instead of areas: for displays without colors.
     """
     levels: dict[int, list[FlameFrame]] = {}
     for frame in flame.frames:
@@ -170,7 +178,8 @@ def flame_lines(
     for level, row in (level_at(heights, top, row) for row in range(rows)):
         height = heights[level] if level < len(heights) else 1
         frames = levels.get(level, ())
-        drawn.append(_level_line(flame, frames, cells, chosen, row, height, slates))
+        place = _Row(row, height, cells)
+        drawn.append(_level_line(flame, frames, place, chosen, None if outlined else slates))
     return drawn
 
 
@@ -191,37 +200,55 @@ def choose_slates(flame: Flame) -> dict[Path, int]:
     return slates
 
 
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A row of a level of the picture."""
+
+    number: int
+    """From 0, the uppermost row of the level."""
+    height: int
+    """Rows of the level."""
+    cells: int
+    """Width of the picture."""
+
+    @property
+    def is_last(self) -> bool:
+        """True for the last of several rows, with the gap to the next level."""
+        return 0 < self.number == self.height - 1
+
+
 def _level_line(
     flame: Flame,
     frames: Sequence[FlameFrame],
-    cells: int,
+    row: _Row,
     chosen: Path,
-    row: int,
-    height: int,
-    slates: Mapping[Path, int],
+    slates: Mapping[Path, int] | None,
 ) -> Line:
-    """Draw one row of a level."""
+    """Draw one row of a level; without ``slates``, frames have outlines instead of areas."""
     spans: list[Span] = []
     at = 0
-    for frame in frames:
-        first, end = edges(flame, frame, cells)
-        if end <= first:
-            continue
+    placed = [(frame, *edges(flame, frame, row.cells)) for frame in frames]
+    placed = [(frame, first, end) for frame, first, end in placed if end > first]
+    starts = {first for _, first, _ in placed}
+    for frame, first, end in placed:
         if first > at:
             spans.append(Span(" " * (first - at)))
-        words = _frame_words(flame, frame, end - first, row, height)
-        last = 0 < row == height - 1
+        words = _frame_words(flame, frame, end - first, row)
         if frame.path == chosen:
-            spans += _outlined(frame, words, end - first, low=height == 1, last=last)
+            spans += _marked(frame, words, end - first, row, colored=slates is not None)
+        elif slates is None:
+            spans.append(_outlined(words, end - first, row, closed=end not in starts))
         else:
             slate = SLATES[slates.get(frame.path, 0)]
-            spans += _filled(frame, words, end - first, slate, last=last, beside=0 < at == first)
+            beside = 0 < at == first
+            spans += _filled(frame, words, end - first, slate, row, beside=beside)
         at = end
     return tuple(spans)
 
 
-def _frame_words(flame: Flame, frame: FlameFrame, cells: int, row: int, height: int) -> str:
-    """Return the words of a frame on one row: its label, and its figures on the second."""
+def _frame_words(flame: Flame, frame: FlameFrame, cells: int, place: _Row) -> str:
+    """Return the words of a frame on one row: its label, then its figures."""
+    row, height = place.number, place.height
     room = max(0, cells - 2)
     size = text.size(frame.bytes)
     share = text.share(frame.bytes / flame.total_bytes) if flame.total_bytes else text.NA
@@ -232,12 +259,9 @@ def _frame_words(flame: Flame, frame: FlameFrame, cells: int, row: int, height: 
         label = f"{letter} {frame.label}" if letter else frame.label
         longer = (f"{label}  {size}  {share}", f"{label}  {size}") if height == 1 else ()
         return next((words for words in longer if cell_len(words) <= room), fit(label, room))
-    if row == OWN_ROW < height - 1:
-        own = find_own(flame, frame)
-        words = f"{text.size(own)} itself" if frame.path and 0 < own < frame.bytes else ""
+    if row == OWN_ROW:
+        words = f"{text.size(frame.own)} itself" if 0 < frame.own < frame.bytes else ""
         return words if cell_len(words) <= room else ""
-    if row > 1:
-        return ""
     figures = [size, share, text.count(frame.count, "allocation")]
     fitting = ("  ".join(figures[:number]) for number in range(len(figures), 0, -1))
     return next((words for words in fitting if cell_len(words) <= room), "")
@@ -248,8 +272,8 @@ def _filled(
     words: str,
     cells: int,
     slate: tuple[TextStyle, TextStyle],
+    row: _Row,
     *,
-    last: bool,
     beside: bool,
 ) -> list[Span]:
     """Draw one row of a frame as an area.
@@ -259,7 +283,7 @@ def _filled(
         words: its words on this row.
         cells: its width.
         slate: styles of the area and its gaps if no layer colors it.
-        last: it is the last of several rows, with the gap to the next level.
+        row: the row.
         beside: another frame ends where this one begins.
     """
     if frame.rank is None:
@@ -268,43 +292,53 @@ def _filled(
         style = gap = on_layer(frame.rank)
     ascii_only = glyphs.GLYPHS.ascii
     # Words have no gap below them, and no cell has a gap at two sides: either would leave a foot.
-    has_gap = last and not words
+    has_gap = row.is_last and not words
     under = LOWER_GAP[ascii_only] if has_gap else " "
     edge = LEFT_GAP[ascii_only] if ascii_only or (beside and not has_gap) else under
-    words = f"{words} " if words else ""
-    rest = under * (cells - 1 - cell_len(words))
+    room = cells - 1
+    closed = ascii_only and room > cell_len(words)
+    words += " " * (bool(words) and cell_len(words) + closed < room)
+    rest = under * (room - closed - cell_len(words)) + LEFT_GAP[ascii_only] * closed
     return [Span(edge, gap), Span(words, style), Span(rest, gap)]
 
 
-def _outlined(frame: FlameFrame, words: str, cells: int, *, low: bool, last: bool) -> list[Span]:
-    """Draw one row of the frame under the cursor: an area with an outline.
-
-    The outline has the frame's color. It shows without colors too, where this frame is the only one
-    that is not an area; a frame of one row begins with the cursor's sign.
+def _marked(frame: FlameFrame, words: str, cells: int, row: _Row, *, colored: bool) -> list[Span]:
+    """Draw one row of the frame under the cursor: an area of the cursor's color.
 
     Args:
         frame: the frame.
         words: its words on this row.
         cells: its width.
-        low: it has no other row.
-        last: it is the last of several rows, with the lower edge.
+        row: the row.
+        colored: the display has colors, and the letter of a layer is on the layer's color.
     """
-    style = TextStyle.PLAIN if frame.rank is None else layer_area(frame.rank)
-    ascii_only = glyphs.GLYPHS.ascii
-    sign = Span(glyphs.GLYPHS.selected, TextStyle.CHOSEN)
+    drawn = left(f" {words}", cells)[:cells] if cells > 1 else " "
+    if not colored:
+        return [Span(drawn, TextStyle.CURSOR)]
+    has_letter = row.number == 0 and frame.rank is not None and cells > LETTER_CELLS
+    if not has_letter:
+        return [Span(drawn, TextStyle.CHOSEN)]
+    letter = Span(drawn[:LETTER_CELLS], on_layer(frame.rank))
+    return [letter, Span(drawn[LETTER_CELLS:], TextStyle.CHOSEN)]
+
+
+def _outlined(words: str, cells: int, row: _Row, *, closed: bool) -> Span:
+    """Draw one row of a frame with its edges.
+
+    Args:
+        words: its words on this row.
+        cells: its width.
+        row: the row.
+        closed: it has a right edge, as no other frame begins behind it.
+    """
+    before, after, under = OUTLINE[glyphs.GLYPHS.ascii]
+    filler = under if row.is_last else " "
     if cells < 2:
-        return [sign]
-    left, right, under = OUTLINE[ascii_only]
-    if last:  # the lower edge begins behind the words
-        left, right = left if words else CORNERS[ascii_only][0], CORNERS[ascii_only][1]
-    room = cells - 2 - cell_len(words)
-    rest = (
-        TwoColored(under * room, style, TextStyle.CHOSEN)
-        if last
-        else Span(" " * room, TextStyle.CHOSEN)
-    )
-    start = sign if low else TwoColored(left, style, TextStyle.CHOSEN)
-    return [start, Span(words, TextStyle.CHOSEN), rest, TwoColored(right, style, TextStyle.CHOSEN)]
+        return Span(before)
+    room = cells - 1 - closed
+    inner = words + " " * (0 < cell_len(words) < room)
+    inner += filler * (room - cell_len(inner))
+    return Span(before + inner + (after if closed else ""))
 
 
 def frame_at(flame: Flame, cells: int, x: int, depth: int) -> Path | None:
@@ -336,17 +370,15 @@ def next_frame(flame: Flame, chosen: Path, direction: Direction) -> Path:
     return level[at] if 0 <= at < len(level) else chosen
 
 
-def find_own(flame: Flame, frame: FlameFrame) -> int:
-    """Return the bytes that a frame allocates itself, or in calls too small to be drawn."""
-    return frame.bytes - sum(
-        child.bytes for child in flame.frames if child.path and child.path[:-1] == frame.path
-    )
+def find_undrawn(flame: Flame, frame: FlameFrame) -> int:
+    """Return the bytes that a frame allocates in calls too small to be drawn."""
+    called = (child for child in flame.frames if child.path and child.path[:-1] == frame.path)
+    return frame.bytes - frame.own - sum(child.bytes for child in called)
 
 
 def frame_lines(flame: Flame, frame: FlameFrame, cells: int) -> list[Line]:
     """Draw the memory of the frame under the cursor."""
     share = text.share(frame.bytes / flame.total_bytes) if flame.total_bytes else text.NA
-    own = find_own(flame, frame)
     size, count = text.size(frame.bytes), text.count(frame.count, "allocation")
     variants = ([size, f"{share} of what is live", count], [size, share, count], [size, share])
     figures = ["".join(f"  {part}" for part in parts) for parts in variants]
@@ -355,10 +387,13 @@ def frame_lines(flame: Flame, frame: FlameFrame, cells: int) -> list[Line]:
     heading = line(Span(frame.label, TextStyle.STRONG), Span(fitting))
     rows = [fit_line(heading, cells)]
     words = []
-    if frame.path and own == frame.bytes:
-        words.append("allocates all of it itself, or in calls too small to draw")
-    elif frame.path and own:
-        words.append(f"allocates {text.size(own)} itself, or in calls too small to draw")
+    if frame.path and frame.own == frame.bytes:
+        words.append("allocates all of it itself")
+    elif frame.own:
+        words.append(f"allocates {text.size(frame.own)} itself")
+    is_drawn_whole = len(frame.path) >= len(flame.path)
+    if is_drawn_whole and (undrawn := find_undrawn(flame, frame)):
+        words.append(f"{text.size(undrawn)} in calls too small to draw")
     if frame.hidden:
         words.append(f"{text.count(frame.hidden, 'frame')} of libraries between it and its caller")
     if words:
@@ -379,19 +414,14 @@ class OwnMemory:
 
 def own_memory(flame: Flame) -> list[OwnMemory]:
     """Return what each line of code in the picture allocated itself, the most first."""
-    called: Counter[Path] = Counter()
-    for frame in flame.frames:
-        if frame.path:
-            called[frame.path[:-1]] += frame.bytes
     found: dict[str, OwnMemory] = {}
     for frame in flame.frames:
-        own = frame.bytes - called[frame.path]
-        if not frame.path or own <= 0 or len(frame.path) < len(flame.path):
+        if not frame.own or len(frame.path) < len(flame.path):
             continue
         old = found.get(frame.path[-1])
         rank = frame.rank if old is None or old.rank is None else old.rank
         size, paths = (0, ()) if old is None else (old.bytes, old.paths)
-        found[frame.path[-1]] = OwnMemory(frame.label, rank, size + own, (*paths, frame.path))
+        found[frame.path[-1]] = OwnMemory(frame.label, rank, size + frame.own, (*paths, frame.path))
     return sorted(found.values(), key=lambda site: (-site.bytes, site.label))
 
 
@@ -408,7 +438,9 @@ def site_lines(flame: Flame, chosen: Path, cells: int, rows: int) -> list[Line]:
     for site in own_memory(flame):
         is_below = any(path[: len(chosen)] == chosen for path in site.paths)
         bars.append(SiteBar(site.label, site.rank, site.bytes, is_quiet=not is_below))
-    heading = fit_line(line(Span("by the innermost line in the picture", TextStyle.QUIET)), cells)
+    if undrawn := flame.bytes - sum(bar.bytes for bar in bars):
+        bars.append(SiteBar(UNDRAWN, None, undrawn, is_quiet=True))
+    heading = fit_line(line(Span("by the innermost line", TextStyle.QUIET)), cells)
     return [heading, *site_bar_lines(bars, flame.total_bytes, cells, rows - 1)]
 
 
