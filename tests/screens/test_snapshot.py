@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import os
 import pickle
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,8 +29,8 @@ from tui.snapshots.model.calls import VERDICT
 from tui.snapshots.screens.panes import VerdictPane
 from tui.snapshots.session.snapshot_reader import Refused
 from tui.snapshots.session.snapshot_session import Focus, SnapshotSession
-from tui.snapshots.views.layers import GUTTER
 from tui.snapshots.views.shared_lines import view_at
+from tui.snapshots.views.timeline_edges import GUTTER
 
 FOLDER = Path(__file__).with_name("golden_snapshot")
 DEMO = Path(recordings.__file__).with_name(DEMO_SNAPSHOT)
@@ -528,3 +529,24 @@ async def test_every_view_has_its_help_and_its_keys_at_every_size() -> None:
                 await press(on, "question_mark")
                 assert "escape close" in on.text, (size, key)
                 await press(on, "escape")
+
+
+async def test_the_views_agree_on_a_site_at_one_event() -> None:
+    async with running((200, 50)) as on:
+        await open_file(on, str(DEMO))
+        await press(on, "L", *["left"] * 30)
+        at = event(on)
+        legend = re.search(r" A  (\S+ \S+) (\S+ \S+),", on.text)
+        assert legend is not None
+        assert f"at event {at} of" in on.text
+        label, size = legend.groups()
+        await press(on, "a")
+        row = on.row("A  ")
+        assert label in row
+        assert f" {size} " in row
+        highest = re.search(r"highest (\S+ \S+)", on.text)
+        assert highest is not None
+        await press(on, "E")
+        assert f" {highest[1]} " in on.row("A  "), "a leak is highest at the end"
+        await press(on, "f")
+        assert any(label in row and f" {highest[1]} " in row and "%" in row for row in on.rows)

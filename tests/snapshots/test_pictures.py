@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -21,7 +22,9 @@ from tui.snapshots.analysis.moment import (
     rank_digits,
     share_out_ranks,
 )
+from tui.snapshots.analysis.site_history import site_history
 from tui.snapshots.analysis.sites import Query
+from tui.snapshots.analysis.timeline import TICK_CELLS
 from tui.snapshots.model.pictures import REST, Stacking
 
 PIECES = st.lists(
@@ -281,3 +284,59 @@ def test_fragmentation() -> None:
     assert scattered.clumped == (9 + 1) / 16
     nothing = fragmentation(())
     assert (nothing.unused, nothing.clumped) == (None, None)
+
+
+@given(SEEDS, OPTIONS, st.integers(-1, 60), st.sampled_from(("site", "category", "annotation")))
+@settings(max_examples=40, deadline=None)
+def test_the_sizes_of_layers_at_an_event_are_those_of_the_sites(
+    seed: int, options: Options, event: int, stacking: Stacking
+) -> None:
+    for device in analysed(seed, options)[2].devices.values():
+        at = min(event, device.replay.events - 1)
+        sizes = {each.key: each.bytes for each in device.layer_sizes(at, stacking)}
+        assert sum(sizes.values()) == device.replay.live_at(at)
+        for key, size in sizes.items():
+            assert device.part(at, stacking, key).bytes == size
+        if stacking == "site":
+            rows = device.sites(Query(event=at)).listing(limit=10_000).rows
+            listed = {row.key: row.bytes for row in rows}
+            assert all(listed.get(key, 0) == sizes[key] for key in sizes if key != REST)
+
+
+@given(SEEDS, OPTIONS, st.integers(1, 40))
+@settings(max_examples=40, deadline=None)
+def test_the_history_of_a_site_has_its_highest_size_and_its_last(
+    seed: int, options: Options, width: int
+) -> None:
+    for device in analysed(seed, options)[2].devices.values():
+        events = device.replay.events
+        for row in device.sites(Query()).listing(limit=3).rows:
+            found = site_history(device, row.key, width)
+            sizes = {
+                event: sum(
+                    each.bytes
+                    for each in device.sites(Query(event=event)).listing(limit=10_000).rows
+                    if each.key == row.key
+                )
+                for event in range(-1, events)
+            }
+            assert found.peak == max(sizes.values())
+            assert all(sizes[event] == size for event, size in found.points)
+            after = max((size for event, size in sizes.items() if event >= 0), default=0)
+            assert max((size for _, size in found.points), default=0) == after
+            assert not events or found.points[-1] == (events - 1, row.bytes)
+
+
+@given(SEEDS, OPTIONS, st.integers(1, 300), st.integers(0, 60))
+@settings(max_examples=40, deadline=None)
+def test_ticks_are_round_events_with_their_times(
+    seed: int, options: Options, width: int, first: int
+) -> None:
+    for device in analysed(seed, options)[2].devices.values():
+        line = device.timeline(width, first=first)
+        assert len(line.ticks) <= max(2, width // TICK_CELLS)
+        steps = {after.event - before.event for before, after in pairwise(line.ticks)}
+        assert len(steps) <= 1
+        for tick in line.ticks:
+            assert line.first <= tick.event <= line.last
+            assert tick.time_us in (None, device.trace.time_us[tick.event])

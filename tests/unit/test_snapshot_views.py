@@ -33,11 +33,11 @@ from tui.kit.lines import (
 from tui.kit.styles import strip_of
 from tui.snapshots.cli.snapshot import event_range
 from tui.snapshots.explain.frames import Frame
-from tui.snapshots.model.pictures import REST, Band, Bucket, Layer, Timeline
+from tui.snapshots.model.pictures import REST, Band, Bucket, Layer, LayerSize, Tick, Timeline
 from tui.snapshots.model.results import SiteListing, SiteRow
 from tui.snapshots.session.snapshot_reader import SnapshotStore, describe_death
 from tui.snapshots.views.layers import (
-    GUTTER,
+    Moment,
     chart_lines,
     layer_at,
     legend_lines,
@@ -60,9 +60,12 @@ from tui.snapshots.views.sites import (
     parse_search,
     tree_heading,
 )
+from tui.snapshots.views.timeline_edges import GUTTER
 
 TRAINING = Path(__file__).parents[1] / "snapshots" / "files" / "training.pickle"
 GIB = 1 << 30
+LINE = "─│-|"
+"""Glyphs of the line of reserved memory."""
 
 
 def timeline(levels: list[tuple[int, int]], scale: int) -> Timeline:
@@ -80,6 +83,7 @@ def timeline(levels: list[tuple[int, int]], scale: int) -> Timeline:
         scale=scale,
         buckets=buckets,
         begin_us=0,
+        ticks=tuple(Tick(event, event * 1000) for event in range(0, len(levels), 50)),
         peak_event=0,
         peak=scale,
         ooms=(),
@@ -110,7 +114,7 @@ def test_a_chart_is_as_wide_as_its_columns_and_never_falls_upwards(
         assert all(len(row) == len(levels) for row in chart)
         for column in range(1, len(levels) - 1):
             drawn = "".join(row[column] for row in chart)
-            bare = drawn.replace(glyphs.GLYPHS.rule, " ")
+            bare = drawn.translate(dict.fromkeys(map(ord, LINE + glyphs.GLYPHS.steps), " "))
             # Where a cell is filled, so are all below it, and the layers keep their order.
             filled = bare.strip()
             assert bare == filled.rjust(rows)
@@ -171,45 +175,17 @@ def test_two_layers_in_a_cell_have_two_colors() -> None:
     assert segment.style.color != segment.style.bgcolor
 
 
-def _part_cells(rows: list[Line], column: int) -> list[tuple[str, TextStyle, TextStyle | None]]:
-    """Return the cells of a column that are filled in part or by two layers."""
-    found = []
-    for row in rows:
-        left = column
-        for span in row:
-            if left < len(span.text):
-                behind = span.behind if isinstance(span, TwoColored) else None
-                if behind or span.text[left] in glyphs.GLYPHS.vertical[:-1]:
-                    found.append((span.text[left], span.style, behind))
-                break
-            left -= len(span.text)
-    return found
-
-
-@given(st.integers(1, 64), st.integers(0, 64))
-def test_a_column_is_as_high_under_the_cursor_as_without_it(live: int, bottom: int) -> None:
-    lower = GIB * min(live, bottom) // 64
-    layers = (
-        Layer("a.py:1 f", "a.py:1 f", (lower,) * 9, ()),
-        Layer("b.py:2 g", "b.py:2 g", (GIB * live // 64 - lower,) * 9, (), rank=1),
-    )
-    shown = replace(timeline([(GIB * live // 64, GIB)] * 9, GIB), layers=layers)
-    for chosen in (None, "a.py:1 f"):
-        with_cursor = chart_lines(shown, 13, 4, chosen)[1:11]
-        assert _part_cells(with_cursor, GUTTER + 4) == _part_cells(with_cursor, GUTTER + 5)
-
-
 def test_round_sizes_and_times_stand_on_the_axes() -> None:
     shown = timeline([(GIB * at // 100, GIB) for at in range(100)], GIB)
     rows = [plain(row) for row in chart_lines(shown, 20, 50)]
     sizes = [row[: GUTTER - 1].strip() for row in rows[1:19] if row[: GUTTER - 1].strip()]
     assert sizes == ["1 GiB", "0.5 GiB", "0"]
     assert rows[-2].startswith("       0└")
-    ticks = ["0", "ms", "20", "ms", "40", "ms", "60", "ms", "80", "ms"]
-    assert rows[-1].split() == ["by", "event", *ticks]
+    ticks = [*["0", "at", "0", "s"], "50", "at", "50.0", "ms"]
+    assert rows[-1].split() == ["event", *ticks]
     assert rows[-2][GUTTER + 50] == "^"
     untimed = replace(shown, begin_us=None)
-    assert plain(chart_lines(untimed, 20, 50)[-1]).split() == ["event", "0", "20", "40", "60", "80"]
+    assert plain(chart_lines(untimed, 20, 50)[-1]).split() == ["event", "0", "50"]
 
 
 @pytest.mark.parametrize("eighths", [4, 6, 8])
@@ -233,9 +209,9 @@ def test_annotations_without_room_for_a_name_are_named_in_the_legend() -> None:
     shown = replace(timeline([(GIB, GIB)] * 40, GIB), bands=bands)
     row = plain(chart_lines(shown, 12, None)[-1])
     assert row[GUTTER:] == "   |     |          |evaluation"
-    legend = "\n".join(plain(row) for row in legend_lines(shown, 80, letters=False))
+    legend = "\n".join(plain(row) for row in legend_lines(shown, 80, None, letters=False))
     assert legend.endswith(" |  Optimizer.step")
-    assert "|" not in plain(legend_lines(replace(shown, bands=()), 80, letters=False)[-1])
+    assert "|" not in plain(legend_lines(replace(shown, bands=()), 80, None, letters=False)[-1])
 
 
 def test_what_is_clicked_is_the_layer_that_is_drawn_there() -> None:
@@ -299,8 +275,61 @@ def test_the_largest_layer_has_the_first_letter_and_color_wherever_it_is_stacked
     assert any("A" in span.text and span.style is ON_LAYERS[0] for span in spans)
     assert any(span.style is FULL_LAYERS[0] for span in spans)
     assert not any(span.style is FULL_LAYERS[1] for span in spans)
-    legend = plain(legend_lines(shown, 120, None, letters=False)[0])
-    assert legend.startswith(" A  b.py:2 g 1.0 GiB   B  a.py:1 f 4 B")
+    moment = Moment("at event 5 of 9", (LayerSize("a.py:1 f", 3), LayerSize("b.py:2 g", 2048)))
+    legend = plain(legend_lines(shown, 120, moment, letters=False)[0])
+    assert legend == " at event 5 of 9:   A  b.py:2 g 2.0 KiB   B  a.py:1 f 3 B"
+    before = plain(legend_lines(shown, 120, None, letters=False)[0])
+    assert before == " A  b.py:2 g …   B  a.py:1 f …", "figures of another moment would mislead"
+
+
+def test_reserved_memory_is_a_line_with_steps_or_nothing() -> None:
+    part = GIB // 8
+    levels = [(part, 6 * part)] * 4 + [(part, 7 * part)] * 4 + [(part, 4 * part)] * 4
+    shown = timeline(levels, GIB)
+    rows = [plain(row)[GUTTER:] for row in chart_lines(shown, 11, None)[1:9]]
+    assert [row[1:-1] for row in rows[1:5]] == [
+        "   ┌───┐  ",
+        "───┘   │  ",
+        "       │  ",
+        "       └──",
+    ], "between the lines of the peak and the cursor"
+    assert "─  reserved" in plain(legend_lines(shown, 120, None, letters=False)[-1])
+    close = timeline([(GIB - at % 2 * GIB // 99, GIB) for at in range(12)], GIB)
+    rows = [plain(row)[GUTTER:] for row in chart_lines(close, 40, None)[1:-2]]
+    assert not any("─" in row for row in rows), "pieces of a line would look like dirt"
+    assert "reserved" not in plain(legend_lines(close, 120, None, letters=False)[-1])
+
+
+def test_strokes_without_room_are_thinned_out_and_the_legend_says_so() -> None:
+    bands = tuple(
+        Band(f"{name}#{at}", at, at, 0) for at in range(40) for name in ("Step", "Step", "zero")
+    )
+    shown = replace(timeline([(GIB, GIB)] * 40, GIB), bands=bands)
+    row = plain(chart_lines(shown, 12, None)[-1])[GUTTER:]
+    strokes = [at for at, glyph in enumerate(row) if glyph == "|"]
+    assert strokes == list(range(0, 40, 5))
+    assert plain(legend_lines(shown, 120, None, letters=False)[-1]).endswith("|  every 10th Step")
+    few = replace(shown, bands=(Band("a", 3, 3, 0), Band("b", 4, 4, 0), Band("a", 9, 9, 0)))
+    assert plain(legend_lines(few, 120, None, letters=False)[-1]).endswith("|  a")
+
+
+@given(st.lists(level, min_size=3, max_size=40), st.integers(2, 20), st.booleans(), st.data())
+def test_the_line_of_the_cursor_has_no_gap(
+    levels: list[tuple[int, int]], rows: int, ascii_only: bool, data: st.DataObject
+) -> None:
+    at = data.draw(st.integers(0, len(levels) - 1))
+    chosen = data.draw(st.sampled_from([None, "a.py:1 f", REST]))
+    saved = glyphs.GLYPHS
+    glyphs.GLYPHS = glyphs.ASCII if ascii_only else glyphs.UNICODE
+    try:
+        shown = replace(timeline(levels, GIB), peak_event=None)
+        chart = chart_lines(shown, rows + 3, at, chosen)[1 : rows + 1]
+        line = "".join(plain(row)[GUTTER + at] for row in chart)
+        letters = line.replace(glyphs.GLYPHS.wall, "")
+        assert len(letters) <= 1, "the letter of the chosen layer"
+        assert letters in ("", "A", "·", "o")
+    finally:
+        glyphs.GLYPHS = saved
 
 
 @given(st.integers(-50, 200), st.integers(1, 120), st.integers(1, 150))
@@ -326,7 +355,7 @@ def test_sites_have_bars_of_their_shares_on_a_wide_screen() -> None:
     assert heading.index("by file") == wide.index("a.py")
 
 
-@pytest.mark.parametrize(("cells", "bar"), [(99, 0), (100, 18), (120, 22), (200, 94)])
+@pytest.mark.parametrize(("cells", "bar"), [(99, 0), (100, 18), (120, 22), (200, 42), (300, 42)])
 def test_bars_of_sites_take_what_their_labels_leave(cells: int, bar: int) -> None:
     assert bar_cells(cells) == bar
 

@@ -75,6 +75,8 @@ class Glyphs(NamedTuple):
     """The left edge of a chart."""
     wall_tick: str
     """A value on a chart's left edge."""
+    steps: str
+    """Corners of a line with steps: the end and the start of a rise, then of a fall."""
     branch: str
     """Leads to a part of a tree that others follow."""
     corner: str
@@ -129,6 +131,7 @@ UNICODE = Glyphs(
     shared="◉",
     wall="│",
     wall_tick="┤",
+    steps="┘┌┐└",
     branch="├",
     corner="└",
     tick="┬",
@@ -181,6 +184,7 @@ ASCII = Glyphs(
     shared="&",
     wall="|",
     wall_tick="+",
+    steps="++++",
     branch="+",
     corner="+",
     tick="+",

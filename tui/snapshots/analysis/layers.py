@@ -21,7 +21,7 @@ from operator import lt
 from tui.snapshots.analysis.device import DeviceData
 from tui.snapshots.analysis.frames import BEFORE_TRACE_STACK
 from tui.snapshots.analysis.sites import annotation_at, site_node
-from tui.snapshots.analysis.timeline import bands, buckets
+from tui.snapshots.analysis.timeline import bands, buckets, ticks
 from tui.snapshots.explain.frames import Frame
 from tui.snapshots.model.pictures import NO_CATEGORY, REST, Layer, LayerSize, Stacking, Timeline
 from tui.snapshots.model.results import BEFORE, Part, SiteRow
@@ -430,6 +430,7 @@ def timeline(
         peak_event=replayed.peak_event if events else None,
         peak=replayed.peak,
         ooms=tuple(event for event in replayed.ooms if begin <= event <= end),
+        ticks=ticks(trace, width, begin, end),
         bands=bands(device.spans, trace, begin, end),
         stacking=layers.stacking,
         layers=layers.at([bucket.moment for bucket in cut], [bucket.live_max for bucket in cut]),

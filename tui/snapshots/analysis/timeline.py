@@ -12,10 +12,10 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate, count, pairwise
 from operator import mul
 
-from tui.snapshots.model.pictures import Band, Bucket
+from tui.snapshots.model.pictures import Band, Bucket, Tick
 from tui.snapshots.model.snapshot import (
     NOT_RECORDED,
     Action,
@@ -265,6 +265,28 @@ def bands(
         if begin <= end and begin <= last and end >= first:
             drawn.append(Band(span.name, max(begin, first), min(end, last), span.depth))
     return tuple(drawn)
+
+
+TICK_CELLS = 20
+"""Columns of a timeline between two ticks, at least: a tick has an event and its time."""
+
+
+def ticks(trace: Trace, width: int, first: int, last: int) -> tuple[Tick, ...]:
+    """Return events ``first`` to ``last`` with round numbers, as many as have room.
+
+    Args:
+        trace: the trace.
+        width: number of columns.
+        first: the first event shown.
+        last: the last event shown, inclusive; lower than ``first`` if there are no events.
+    """
+    most = max(2, width // TICK_CELLS)
+    steps = (factor * 10**power for power in count() for factor in (1, 2, 5))
+    step = next(step for step in steps if last // step - (first - 1) // step <= most)
+    return tuple(
+        Tick(event, None if trace.time_us[event] == NOT_RECORDED else trace.time_us[event])
+        for event in range(-(-first // step) * step, last + 1, step)
+    )
 
 
 def buckets(

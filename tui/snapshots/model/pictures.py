@@ -38,6 +38,15 @@ class Bucket:
 
 
 @dataclass(frozen=True, slots=True)
+class Tick:
+    """An event with a round number, for the edge of a timeline."""
+
+    event: int
+    time_us: int | None
+    """``None`` if the file has no times."""
+
+
+@dataclass(frozen=True, slots=True)
 class Band:
     """The part of a timeline that an annotation covers."""
 
@@ -90,6 +99,8 @@ class Timeline:
     layers: tuple[Layer, ...]
     """Layers from the bottom up: those with the largest maximum over the whole trace, regardless of
     the part shown, the steadiest of them lowest; then the rest, if any."""
+    ticks: tuple[Tick, ...] = ()
+    """Places on the lower edge."""
 
 
 @dataclass(frozen=True, slots=True)

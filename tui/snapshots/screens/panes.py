@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from textual import events
@@ -16,10 +17,12 @@ from tui.kit.lists import OfferList
 from tui.kit.pane import PADDING, ROOM, FittedView, LineBar, LinesView, Pane
 from tui.snapshots.explain.frames import Frame
 from tui.snapshots.model.calls import (
+    LAYER_SIZES,
     MAP,
     TIMELINE,
     VERDICT,
     Arguments,
+    LayerSizesArguments,
     MapArguments,
     MapPage,
     Need,
@@ -27,10 +30,10 @@ from tui.snapshots.model.calls import (
     Value,
     VerdictArguments,
 )
-from tui.snapshots.model.pictures import Timeline
+from tui.snapshots.model.pictures import LayerSize, Stacking, Timeline
 from tui.snapshots.model.results import FileInfo, Summary, Verdict
 from tui.snapshots.session.snapshot_reader import Answered, Refused, SnapshotReader
-from tui.snapshots.session.snapshot_session import SnapshotSession
+from tui.snapshots.session.snapshot_session import Focus, SnapshotSession
 from tui.snapshots.views import layers
 from tui.snapshots.views import map as segments
 from tui.snapshots.views.overview import (
@@ -48,11 +51,13 @@ from tui.snapshots.views.overview import (
 )
 from tui.snapshots.views.shared_lines import (
     bar_line,
+    format_moment,
     refused_lines,
     stack_lines,
     view_at,
     waiting_mark,
 )
+from tui.snapshots.views.timeline_edges import GUTTER
 
 LEAST_PICTURE_ROWS, MOST_PICTURE_ROWS = 8, 40
 """Rows of the timeline below the verdict with its legend; with fewer empty rows, there is none."""
@@ -158,6 +163,29 @@ class SnapshotPane(Pane):
         """Return the title's mark for an answer that has not arrived."""
         return waiting_mark(self.reader.store, need)
 
+    def sizes_need(
+        self, stacking: Stacking, oom: int | None = None
+    ) -> Need[LayerSizesArguments, tuple[LayerSize, ...]] | None:
+        """Return the request for the sizes of the timeline's layers, at an OOM or the cursor."""
+        focus = self.session.focus
+        if focus is None or self.lacks_history:
+            return None
+        event = focus.event if oom is None else oom
+        return Need(LAYER_SIZES, LayerSizesArguments(focus.device, event, stacking))
+
+    def moment_of(
+        self, need: Need[LayerSizesArguments, tuple[LayerSize, ...]] | None
+    ) -> layers.Moment | None:
+        """Return the newest sizes of the same layers, and the moment that they are of."""
+        answer, summary = None if need is None else self.arrived(need), self.session.summary
+        if need is None or answer is None or summary is None or isinstance(answer.value, Refused):
+            return None
+        asked, got = need.arguments, answer.need.arguments
+        if (asked.device, asked.stacking) != (got.device, got.stacking):
+            return None
+        words = format_moment(Focus(got.device, got.event), summary)
+        return layers.Moment(words, answer.value)
+
     def explanation(self) -> TextScreen | str:
         """Return a dialog with the whole stack that the pane shows, or why there is none."""
         stack = self.stack_shown()
@@ -249,7 +277,7 @@ class VerdictPane(SnapshotPane):
     # ---- the picture of the memory until the failure, or of the segments ----
 
     def _timeline_need(self) -> Need[TimelineArguments, Timeline] | None:
-        focus, cells = self.session.focus, self.size.width - layers.GUTTER
+        focus, cells = self.session.focus, self.size.width - GUTTER
         if focus is None or cells < 1 or self.size.height < LEAST_PICTURE_ROWS:
             return None
         if self.session.summary is None or self.lacks_history:
@@ -291,14 +319,20 @@ class VerdictPane(SnapshotPane):
             return []
         legend = self._legend(timeline, cells, rows)
         letters = self.app.no_color
-        chart = layers.chart_lines(timeline, rows - len(legend), self.oom, letters=letters)
+        focus = self.session.focus
+        event = focus.event if self.oom is None and focus is not None else self.oom
+        chart = layers.chart_lines(timeline, rows - len(legend), event, letters=letters)
         return [*chart, *legend]
 
     def _legend(self, timeline: Timeline, cells: int, rows: int) -> list[Line]:
         """Draw the legend of a picture with a number of rows."""
+        moment = self.moment_of(self.sizes_need("site", self.oom))
+        if moment is not None and self.oom is not None:
+            moment = replace(moment, words="")  # the title has the event
         legend = layers.legend_lines(
             timeline,
             max(1, cells - 2 * len(INDENT)),
+            moment,
             letters=self.app.no_color,
             least=layers.least_drawn(timeline, rows),
             purposes=False,
@@ -333,7 +367,8 @@ class VerdictPane(SnapshotPane):
 
     def needs(self) -> Sequence[Need[Any, Any] | None]:
         """Return requests for the verdict and for the picture below it."""
-        return self._need(), self._timeline_need(), self._map_need()
+        sizes = self.sizes_need("site", self.oom) if self._timeline_need() else None
+        return self._need(), self._timeline_need(), self._map_need(), sizes
 
     def explanation(self) -> TextScreen | str:
         """Return a dialog with the reasons for the verdict, or why there is none."""

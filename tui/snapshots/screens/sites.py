@@ -18,17 +18,17 @@ from tui.kit.pane import FittedView, LineBar, LinesView, set_height, text_cells
 from tui.snapshots.explain.frames import Frame
 from tui.snapshots.model.calls import (
     DIFFERENCE,
+    SITE_HISTORY,
     SITES,
     STACK,
-    TIMELINE,
     Changes,
     DifferenceArguments,
     Need,
+    SiteHistoryArguments,
     SitesArguments,
     StackArguments,
-    TimelineArguments,
 )
-from tui.snapshots.model.pictures import Layer, Timeline
+from tui.snapshots.model.pictures import SiteHistory
 from tui.snapshots.model.results import (
     Difference,
     DiffRow,
@@ -46,7 +46,7 @@ from tui.snapshots.views.shared_lines import (
     refused_lines,
     stack_lines,
 )
-from tui.snapshots.views.site_growth import find_layer, growth_lines
+from tui.snapshots.views.site_growth import growth_lines
 
 WIDE_FROM = 110
 """Least width in cells for the plot of a site beside its stack."""
@@ -133,17 +133,17 @@ class SitesPane(SnapshotPane):
 
     def _draw_below(self) -> None:
         """Draw the stack, and beside it the memory over the events if there is room."""
-        with_growth = self._timeline_need() is not None
+        with_growth = self._history_need() is not None
         self.set_class(with_growth, "-with-growth")
         # Few lines leave their rows to what is below.
         rows, most = len(self._lines_shown), self.size.height * (3 if with_growth else 4) // 6
         set_height(self.tree_list, rows if 0 < rows < most else None)
-        self.growth.display = self._layer() is not None
+        self.growth.display = with_growth
         self.stack.rebuild()
         self.growth.rebuild()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Request the timeline if the new width has room for it, or draw without it."""
+        """Request the site's history if the new width has room for it, or draw without it."""
         super().on_resize(event)
         self._draw_below()
 
@@ -158,7 +158,7 @@ class SitesPane(SnapshotPane):
             return self._listing(path)
 
         view.nodes(listing, self._open)
-        return *map(self._need, paths), self._stack_need(), self._timeline_need()
+        return *map(self._need, paths), self._stack_need(), self._history_need()
 
     def _need(self, path: view.Path) -> Need[SitesArguments, SiteListing] | None:
         focus = self.session.focus
@@ -223,26 +223,31 @@ class SitesPane(SnapshotPane):
             return None
         return Need(STACK, StackArguments(node.row.stack))
 
-    def _timeline_need(self) -> Need[TimelineArguments, Timeline] | None:
-        """Return the request for the layers; ``None`` where no plot of a site has room."""
-        focus, cells = self.session.focus, self.size.width
+    def _history_need(self) -> Need[SiteHistoryArguments, SiteHistory] | None:
+        """Return the request for the site under the cursor; ``None`` where no plot has room.
+
+        Below a site are its callers, whose memory is that of the site.
+        """
+        focus, cells, node = self.session.focus, self.size.width, self.node
         if focus is None or cells < WIDE_FROM or self.session.grouping != "site":
             return None
-        return Need(TIMELINE, TimelineArguments(focus.device, cells // 2, 0, None, "site"))
-
-    def _layer(self) -> Layer | None:
-        """Return the layer of the site under the cursor, or of the site that has the caller."""
-        timeline, node = self.value(self._timeline_need()), self.node
-        if timeline is None or node is None or not node.path:
+        if node is None or node.row is None or self.lacks_history:
             return None
-        return find_layer(timeline, node.path[0])
+        return Need(SITE_HISTORY, SiteHistoryArguments(focus.device, node.path[0], cells // 2))
 
     def _growth_lines(self, cells: int, rows: int) -> list[Line]:
-        timeline, layer = self.value(self._timeline_need()), self._layer()
-        if timeline is None or layer is None:
+        need = self._history_need()
+        answer = None if need is None else self.arrived(need)
+        if need is None or answer is None or isinstance(answer.value, Refused):
+            return []
+        if answer.need.arguments.site != need.arguments.site:
+            return []
+        rows_of = (node.row for node in self._lines_shown if node.path == (need.arguments.site,))
+        site = next((row for row in rows_of if row is not None), None)
+        if site is None:
             return []
         event = self.session.focus.event if self.session.focus else None
-        return growth_lines(timeline, layer, event, cells, rows)
+        return growth_lines(answer.value, site.label, site.rank, event, cells, rows)
 
     def stack_shown(self) -> Sequence[Frame]:
         return self.value(self._stack_need()) or ()

@@ -34,6 +34,7 @@ from tui.snapshots.views.shared_lines import (
     timeline_heading,
     zoom_range,
 )
+from tui.snapshots.views.timeline_edges import GUTTER
 
 LEGEND_SHARE = 5
 """Divisor that limits the legend's height: at most one row in this many of the pane."""
@@ -101,13 +102,13 @@ class TimelinePane(SnapshotPane):
 
     HELP = (
         "Live memory over the events of the trace, in layers: the largest sites, each with a "
-        "letter and a color; the line above them is reserved memory. A column shows its highest "
-        "moment; the lower edge counts events, so that equal times differ in width. P marks the "
-        "peak, X an OOM, ^ the cursor. left and right move by a column, comma and full stop by an "
-        "event, page up and down by ten columns; up and down choose a layer. Below: the cursor's "
-        "event or the layer, with its stack. A category comes from the file, from the stack (a "
-        ".to, a forward or backward pass, an optimizer's step) or from an annotation; otherwise it "
-        "is unknown."
+        "letter and a color; a line above them is reserved memory. A column shows its highest "
+        "moment, the legend the cursor's; columns are events, so equal times differ in width. P "
+        "marks the peak, X an OOM, ^ the cursor. left and right move by a column, comma and full "
+        "stop by an event, page up and down by ten columns; up and down choose a layer. Below: the "
+        "cursor's event or the layer, with its stack. A category comes from the file, from the "
+        "stack (a .to, a forward or backward pass, an optimizer's step) or from an annotation; "
+        "otherwise it is unknown."
     )
 
     def __init__(self, session: SnapshotSession, *, id: str) -> None:  # noqa: A002 (Textual's name)
@@ -153,11 +154,12 @@ class TimelinePane(SnapshotPane):
 
     def needs(self) -> Sequence[Need[Any, Any] | None]:
         """Return requests for the timeline, the state at the cursor, and the chosen layer there."""
-        return self._timeline_need(), self._state_need(), self._part_need()
+        needs = self._timeline_need(), self._state_need(), self._part_need()
+        return *needs, self.sizes_need(self.session.stacking)
 
     def _timeline_need(self) -> Need[TimelineArguments, Timeline] | None:
         focus = self.session.focus
-        cells = self.drawn.size.width - layers.GUTTER
+        cells = self.drawn.size.width - GUTTER
         if focus is None or cells < 1:
             return None
         first, last = self._window or (0, None)
@@ -195,7 +197,8 @@ class TimelinePane(SnapshotPane):
         shown = self.timeline()
         if shown is None or not shown.buckets:
             return []
-        return layers.legend_lines(shown, cells, self._chosen, letters=self._letters)
+        moment = self.moment_of(self.sizes_need(self.session.stacking))
+        return layers.legend_lines(shown, cells, moment, self._chosen, letters=self._letters)
 
     def _size_legend(self) -> None:
         """Fit the legend's height to its rows; longer legends scroll."""
@@ -253,7 +256,7 @@ class TimelinePane(SnapshotPane):
     def put(self, x: int, y: int, height: int) -> None:
         """Move the cursor to the event and layer in one cell of a chart of a given height."""
         shown = self.timeline()
-        column = x - layers.GUTTER
+        column = x - GUTTER
         if shown is not None and 0 <= column < len(shown.buckets):
             self._choose(layers.layer_at(shown, height, x, y))
             self.session.go_to(shown.buckets[column].moment)

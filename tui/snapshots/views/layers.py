@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import accumulate, groupby, pairwise, takewhile
-from operator import itemgetter
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
@@ -20,8 +20,6 @@ from tui.kit.lines import (
     Line,
     Span,
     TextStyle,
-    TwoColored,
-    cell_len,
     fit,
     flow,
     line,
@@ -29,28 +27,32 @@ from tui.kit.lines import (
 )
 from tui.kit.scale import Scale, labels
 from tui.kit.ticks import dot_row
-from tui.snapshots.model.pictures import NO_CATEGORY, REST, Bucket, Layer, Timeline
+from tui.snapshots.model.pictures import NO_CATEGORY, REST, Bucket, Layer, LayerSize, Timeline
 from tui.snapshots.views.shared_lines import find_column
 from tui.snapshots.views.site_bars import layer_area, layer_letter, on_layer
+from tui.snapshots.views.timeline_edges import (
+    GUTTER,
+    MOST_LABEL,
+    Cell,
+    annotation_lines,
+    floor_lines,
+    has_annotations,
+    marks_line,
+    peak_in,
+    spans_of,
+    stroke_parts,
+)
 
-GUTTER = 9
-"""Width left of the columns: a size such as ``1.25 GiB`` and the wall."""
-BY_EVENT = "by event"
-"""Name of the lower edge with times; it fits into the gutter."""
 _FRAME_ROWS = 4
 """Chart rows besides the columns: the marks, the floor, its labels, and the annotations."""
-_TICK_ROWS, _TICK_CELLS = 3, 12
+_TICK_ROWS = 3
 _LETTER_CELLS = 5
 """Minimum width, in adjacent cells, at which a layer shows its letter."""
 _WIDE = 100
 """Legend width in cells from which the legend explains the purpose of each layer."""
-_MOST_LABEL = 48
-_NAMED_CELLS = 3
-"""Cells of an annotation from which its name is in it."""
-_MOST_STROKES = 2
-"""Names of narrower annotations in the legend."""
-Cell = tuple[str, TextStyle, TextStyle | None]
-"""A glyph, its style, and the style behind it where two layers share the cell."""
+_LEAST_CACHED, _LEAST_RUN = 1 / 16, 5
+"""Share of the scale by which reserved exceeds live memory, and the columns in a row, from which
+the line of reserved memory is drawn: shorter pieces look like dirt."""
 
 
 def _rank(timeline: Timeline, number: int) -> int | None:
@@ -74,7 +76,7 @@ def _on_area(timeline: Timeline, number: int) -> TextStyle:
 
 def rows_of(timeline: Timeline, height: int) -> int:
     """Return the number of rows left for the columns in a chart of a given height."""
-    return max(1, height - _FRAME_ROWS + (not _outermost(timeline)))
+    return max(1, height - _FRAME_ROWS + (not has_annotations(timeline)))
 
 
 def chart_lines(
@@ -99,21 +101,22 @@ def chart_lines(
     grid = _grid(timeline, rows, letters=letters)
     if not letters:
         _write_letters(timeline, grid)
-    _draw_uprights(timeline, grid, at, chosen, is_lettered=letters or glyphs.GLYPHS.ascii)
+    _draw_reserved(timeline, grid)
+    _draw_uprights(timeline, grid, at, chosen)
     scale = Scale(0, max(1, timeline.scale))
     wall = labels(scale, "byte", max(2, rows // _TICK_ROWS))
     ticks = {
         dot_row(scale, value, rows) // DOWN: f"{words} {wall.unit}" if value else words
         for value, words in reversed(wall.ticks)
     }
-    lines = [_marks_line(timeline)]
+    lines = [marks_line(timeline)]
     for row, cells in enumerate(grid):
         words = ticks.get(row, "")
         edge = glyphs.GLYPHS.wall_tick if row in ticks else glyphs.GLYPHS.wall
         lead = Span(right(words, GUTTER - 1) + edge, TextStyle.QUIET)
         drawn = [_cell_drawn(timeline, cell, letters=letters) for cell in cells]
-        lines.append((lead, *_spans(drawn)))
-    return [*lines, *_floor_lines(timeline, at, ticks[rows]), *_annotation_lines(timeline)]
+        lines.append((lead, *spans_of(drawn)))
+    return [*lines, *floor_lines(timeline, at, ticks[rows]), *annotation_lines(timeline)]
 
 
 _Filled = tuple[int, str]
@@ -191,11 +194,47 @@ def _column(
         glyph = get_letter(timeline, number) if letters else glyphs.GLYPHS.vertical[eighths - 1]
         filled.append((number, glyph))
     empty = rows - len(filled)
-    filled += [(_NONE, " ")] * empty
-    reserved = min(rows - 1, round(bucket.reserved_max * rows / scale) - 1)
-    if reserved >= 0 and filled[reserved][0] == _NONE:
-        filled[reserved] = (_RESERVED, glyphs.GLYPHS.rule)
-    return filled
+    return filled + [(_NONE, " ")] * empty
+
+
+def _reserved_runs(timeline: Timeline) -> list[range]:
+    """Return the stretches of columns in which reserved memory has a line above live memory."""
+    least = max(1, timeline.scale) * _LEAST_CACHED
+    apart = [bucket.reserved_max - bucket.live_max >= least for bucket in timeline.buckets]
+    runs = []
+    for is_apart, group in groupby(range(len(apart)), apart.__getitem__):
+        columns = list(group)
+        if is_apart and len(columns) >= _LEAST_RUN:
+            runs.append(range(columns[0], columns[-1] + 1))
+    return runs
+
+
+def _draw_reserved(timeline: Timeline, grid: list[list[_Filled]]) -> None:
+    """Draw reserved memory as a line with steps, in the cells above the areas."""
+    rows, scale = len(grid), max(1, timeline.scale)
+    highest = [
+        next((row for row in range(rows) if grid[row][at][0] != _NONE), rows)
+        for at in range(len(timeline.buckets))
+    ]
+    rise, start_high, fall, end_low = tuple(glyphs.GLYPHS.steps)
+    for run in _reserved_runs(timeline):
+        before: int | None = None
+        for column in run:
+            level = rows - max(1, round(timeline.buckets[column].reserved_max * rows / scale))
+            level = max(0, min(level, highest[column] - 1))
+            if highest[column] == 0:
+                before = None
+                continue
+            glyph = glyphs.GLYPHS.rule
+            if before is not None and before != level:
+                upper, lower = min(before, level), max(before, level)
+                for row in range(upper + 1, min(lower, highest[column])):
+                    grid[row][column] = (_RESERVED, glyphs.GLYPHS.wall)
+                glyph, other = (start_high, rise) if level < before else (end_low, fall)
+                if before < highest[column]:
+                    grid[before][column] = (_RESERVED, other)
+            grid[level][column] = (_RESERVED, glyph)
+            before = level
 
 
 def _full_cell(edges: Sequence[int], first: int, steps: int) -> _Filled:
@@ -276,12 +315,7 @@ def _rows_around(grid: list[list[_Filled]], row: int, column: int) -> int:
 
 
 def _draw_uprights(
-    timeline: Timeline,
-    grid: list[list[_Filled]],
-    at: int | None,
-    chosen: str | None,
-    *,
-    is_lettered: bool,
+    timeline: Timeline, grid: list[list[_Filled]], at: int | None, chosen: str | None
 ) -> None:
     """Draw the lines of the peak, each OOM and the cursor; only the cursor's crosses the areas.
 
@@ -289,10 +323,9 @@ def _draw_uprights(
         timeline: the layers.
         grid: the cells.
         at: the cursor's column.
-        chosen: the key of the layer under the cursor.
-        is_lettered: letters fill the layers, so that no cell shows a part of its height.
+        chosen: the key of the layer under the cursor, whose letter stands in the cursor's line.
     """
-    lines = [(find_column(timeline, timeline.peak_event), _PEAK)] if _peak_in(timeline) else []
+    lines = [(find_column(timeline, timeline.peak_event), _PEAK)] if peak_in(timeline) else []
     lines += [(place, _OOM) for place, bucket in enumerate(timeline.buckets) if bucket.ooms]
     for column, kind in lines:
         for cells in grid:
@@ -300,168 +333,21 @@ def _draw_uprights(
                 cells[column] = (kind, glyphs.GLYPHS.wall)
     if at is None:
         return
-    for cells in grid:
+    keys = [layer.key for layer in timeline.layers]
+    own = [
+        row for row, cells in enumerate(grid) if cells[at][0] >= 0 and keys[cells[at][0]] == chosen
+    ]
+    for row, cells in enumerate(grid):
         number, glyph = cells[at]
-        if number < 0:
-            cells[at] = (_CURSOR, glyphs.GLYPHS.wall)
-        elif glyph != _FULL and not is_lettered:
-            continue  # a cell of an edge has no room for a line without a change of its height
-        elif timeline.layers[number].key == chosen:
+        if _ABOVE in glyph:  # the larger of the two is behind the line
+            eighths, _, upper = glyph.partition(_ABOVE)
+            number = number if 2 * int(eighths) >= len(glyphs.GLYPHS.vertical) else int(upper)
+        if own and row == own[len(own) // 2]:
             cells[at] = (number, get_letter(timeline, number))
-        else:
+        elif number < 0 or glyph in glyphs.GLYPHS.vertical[: len(glyphs.GLYPHS.vertical) // 2]:
+            cells[at] = (_CURSOR, glyphs.GLYPHS.wall)
+        else:  # an area that has at least half of a cell is behind the line
             cells[at] = (number, glyphs.GLYPHS.wall)
-
-
-def _spans(cells: Sequence[Cell]) -> Line:
-    spans: list[Span] = []
-    for (style, upper), group in groupby(cells, key=itemgetter(1, 2)):
-        words = "".join(cell[0] for cell in group)
-        spans.append(Span(words, style) if upper is None else TwoColored(words, style, upper))
-    return tuple(spans)
-
-
-# ---- the frame ---------------------------------------------------------------------------------
-
-
-def _peak_in(timeline: Timeline) -> bool:
-    peak = timeline.peak_event
-    return peak is not None and timeline.first <= peak <= timeline.last
-
-
-def _marks_line(timeline: Timeline) -> Line:
-    """Draw ``X`` above each OOM and ``P`` above the peak, with words if they fit."""
-    width = len(timeline.buckets)
-    cells: list[Cell] = [(" ", TextStyle.PLAIN, None)] * width
-    signs = [
-        (place, "X", "OOM", TextStyle.BAD)
-        for place, bucket in enumerate(timeline.buckets)
-        if bucket.ooms
-    ]
-    if _peak_in(timeline):
-        peak = find_column(timeline, timeline.peak_event)
-        assert peak is not None
-        # Adjacent marks share their words: there is no room for both.
-        beside = (at for at in (peak, peak + 1, peak - 1) if 0 <= at < width)
-        near = next((at for at in beside if timeline.buckets[at].ooms), None)
-        size = f"peak {text.size(timeline.peak)}"
-        signs = [
-            (place, sign, f"OOM, {size}" if place == near else words, style)
-            for place, sign, words, style in signs
-        ]
-        if near != peak:
-            signs.append((peak, "P", size if near is None else "", TextStyle.STRONG))
-    for place, sign, _, style in signs:
-        cells[place] = (sign, style, None)
-    for place, _, words, style in signs:
-        # Leave one more cell if the peak's mark stands between.
-        left_of = place - 1 - len(words)
-        for start in (place + 2, left_of, place + 3, left_of - 1):
-            end = start + len(words)
-            around = [at for at in range(start - 1, end + 1) if 0 <= at < width and at != place]
-            if start >= 0 and end <= width and all(cells[at][0] == " " for at in around):
-                cells[start:end] = [(letter, style, None) for letter in words]
-                break
-    return (Span(" " * GUTTER), *_spans(cells))
-
-
-def _floor_lines(timeline: Timeline, at: int | None, low: str) -> list[Line]:
-    """Draw the lower edge with its ticks and the cursor, above times or event numbers.
-
-    Args:
-        timeline: the layers.
-        at: the cursor's column.
-        low: the size at the edge.
-    """
-    width = len(timeline.buckets)
-    edge = [glyphs.GLYPHS.rule] * width
-    names = [" "] * width
-    end = -2
-    for column, words in _floor_ticks(timeline, max(2, width // _TICK_CELLS)):
-        start = max(0, min(width - len(words), column - len(words) // 2))
-        if start > end + 1 and start + len(words) <= width:
-            names[start : start + len(words)] = words
-            end = start + len(words)
-            edge[column] = glyphs.GLYPHS.tick
-    if at is not None:
-        edge[at] = "^"
-    # Columns are events where the numbers are times, too, which explains their uneven steps.
-    lead = BY_EVENT if _has_times(timeline) else "event"
-    wall = f"{right(low, GUTTER - 1)}{glyphs.GLYPHS.corner}"
-    return [
-        line(Span(f"{wall}{''.join(edge)}", TextStyle.QUIET)),
-        line(Span(f"{right(lead, GUTTER - 1)} {''.join(names)}".rstrip(), TextStyle.QUIET)),
-    ]
-
-
-def _has_times(timeline: Timeline) -> bool:
-    """Return whether all times are known and increasing."""
-    times = [bucket.time_us for bucket in timeline.buckets]
-    known = [time for time in times if time is not None]
-    return (
-        timeline.begin_us is not None
-        and len(known) == len(times) > 1
-        and known[0] < known[-1]
-        and all(time <= other for time, other in pairwise(known))
-    )
-
-
-def _floor_ticks(timeline: Timeline, most: int) -> list[tuple[int, str]]:
-    """Choose columns for ticks, with their labels.
-
-    Columns hold equal numbers of events, so equal time steps differ in width.
-    """
-    if not timeline.buckets:
-        return []
-    begin = timeline.begin_us
-    if begin is not None and _has_times(timeline):
-        times = [((bucket.time_us or begin) - begin) / 1e6 for bucket in timeline.buckets]
-        placed = labels(Scale(times[0], times[-1]), "s", most)
-        return [
-            (max(0, bisect_right(times, value) - 1), f"{words} {placed.unit}")
-            for value, words in placed.ticks
-        ]
-    firsts = [bucket.first for bucket in timeline.buckets]
-    ticks = Scale(timeline.first, max(timeline.last, timeline.first)).ticks(most)
-    whole = [int(value) for value in ticks if float(value).is_integer()]
-    return [(max(0, bisect_right(firsts, value) - 1), str(value)) for value in whole]
-
-
-def _outermost(timeline: Timeline) -> bool:
-    return any(not band.depth for band in timeline.bands)
-
-
-def _placed_bands(timeline: Timeline) -> list[tuple[str, int, int]]:
-    """Return the name, the first cell and the number of cells of each outermost annotation."""
-    placed = []
-    for band in timeline.bands:
-        first, last = find_column(timeline, band.first), find_column(timeline, band.last)
-        if not band.depth and first is not None and last is not None:
-            placed.append((band.name, first, last - first + 1))
-    return placed
-
-
-def _annotation_lines(timeline: Timeline) -> list[Line]:
-    """Draw the outermost annotations from their starts, a narrow one as a stroke."""
-    if not _outermost(timeline):
-        return []
-    cells = [" "] * len(timeline.buckets)
-    for name, first, room in _placed_bands(timeline):
-        words = fit(name, room - 1) if room >= _NAMED_CELLS else ""
-        label = f"|{words}" if cell_len(words) == len(words) else "|"
-        cells[first : first + len(label)] = list(label)
-    words = "".join(cells[: len(timeline.buckets)])
-    return [line(" " * GUTTER, Span(words.rstrip(), TextStyle.QUIET))]
-
-
-def _stroke_parts(timeline: Timeline) -> list[Line]:
-    """Name the annotations that are mere strokes, for the legend."""
-    narrow = (name for name, _, room in _placed_bands(timeline) if room < _NAMED_CELLS)
-    names = list(dict.fromkeys(name.partition("#")[0] for name in narrow))
-    if not names:
-        return []
-    shown = ", ".join(fit(name, _MOST_LABEL) for name in names[:_MOST_STROKES])
-    more = f" and {text.count(len(names) - _MOST_STROKES)} more" if names[_MOST_STROKES:] else ""
-    return [line(Span(f" |  {shown}{more}", TextStyle.QUIET))]
 
 
 def least_drawn(timeline: Timeline, rows: int) -> int:
@@ -469,28 +355,45 @@ def least_drawn(timeline: Timeline, rows: int) -> int:
     return max(1, timeline.scale // (2 * max(1, rows) * len(glyphs.GLYPHS.vertical)))
 
 
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The moment under the cursor, whose figures the legend has."""
+
+    words: str
+    """Such as ``at the OOM (event 22030)``; empty if they stand above."""
+    sizes: Sequence[LayerSize]
+
+    def size_of(self, layer: Layer) -> int:
+        """Return the live bytes of a layer; a layer that is not listed holds nothing."""
+        return next((each.bytes for each in self.sizes if each.key == layer.key), 0)
+
+
 def legend_lines(
     timeline: Timeline,
     cells: int,
+    moment: Moment | None,
     chosen: str | None = None,
     *,
     letters: bool,
     least: int = 1,
     purposes: bool = True,
 ) -> list[Line]:
-    """Draw each layer, the largest first, with its maximum in view and its purpose.
+    """Draw each layer, the largest first, with its size at one moment and its purpose.
 
     Args:
         timeline: the layers.
         cells: width of a line.
+        moment: the moment; ``None`` until its figures are known.
         chosen: the key of the layer under the cursor.
         letters: layers are filled with their letters: for displays without colors.
         least: bytes below which a layer is left out.
         purposes: say the purpose of each layer where there is room.
     """
     narrow = cells < _WIDE
-    room = max(12, cells // 2 - 16 if narrow else _MOST_LABEL)
+    room = max(12, cells // 2 - 16 if narrow else MOST_LABEL)
     parts: list[Line] = []
+    if moment is not None and moment.words:
+        parts.append(line(Span(f" {moment.words}:", TextStyle.QUIET)))
     in_order = sorted(
         enumerate(timeline.layers), key=lambda item: (item[1].key == REST, item[1].rank)
     )
@@ -500,23 +403,25 @@ def legend_lines(
         style = TextStyle.STRONG if letters else _on_area(timeline, number)
         name = TextStyle.CURSOR if layer.key == chosen else TextStyle.PLAIN
         purpose = _name_purpose(timeline, layer) if purposes and not narrow else ""
+        size = glyphs.GLYPHS.ellipsis if moment is None else text.size(moment.size_of(layer))
         parts.append(
             line(
                 Span(f" {get_letter(timeline, number)} ", style),
                 Span(f" {fit(layer.label, room)}", name),
-                Span(f" {text.size(max(layer.bytes))}{purpose}", TextStyle.QUIET),
+                Span(f" {size}{purpose}", TextStyle.QUIET),
             )
         )
-    rule = glyphs.GLYPHS.rule
-    parts.append(line(Span(f" {rule} ", TextStyle.QUIET), Span(" reserved", TextStyle.QUIET)))
-    parts += _stroke_parts(timeline)
+    if _reserved_runs(timeline):
+        rule = glyphs.GLYPHS.rule
+        parts.append(line(Span(f" {rule}  reserved", TextStyle.QUIET)))
+    parts += stroke_parts(timeline)
     return flow(parts, cells, gap="  ")
 
 
 def _name_purpose(timeline: Timeline, layer: Layer) -> str:
     """Return the category for the legend, unless the layers are categories themselves."""
-    has_categories = layer.categories and layer.categories != (NO_CATEGORY,)
-    if timeline.stacking == "category" or not has_categories:
+    unknown = not layer.categories or layer.categories[0] == NO_CATEGORY
+    if timeline.stacking == "category" or unknown:
         return ""
     if len(layer.categories) > 1:
         return f", {layer.categories[0]} and others"

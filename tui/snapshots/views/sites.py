@@ -14,8 +14,8 @@ from tui.snapshots.views.shared_lines import FRAME_STYLES, SITE_FIGURES, site_he
 from tui.snapshots.views.site_bars import chip, layer_area
 
 Path = tuple[str, ...]
-LEAST_WITH_BARS, MOST_BAR = 100, 32
-"""Cells of a line from which sites have bars, and those of the longest bar beside long labels."""
+LEAST_WITH_BARS, MOST_BAR = 100, 40
+"""Cells of a line from which sites have bars, and those of the longest bar: labels stay near."""
 BESIDE_BAR = 108
 """Cells of the figures and of a long label: bars have what is left of a wide line."""
 CHIP_CELLS = 4
@@ -122,7 +122,7 @@ def bar_cells(cells: int) -> int:
     """Return the width of the bars of shares with the gap after them; 0 on a narrow screen."""
     if cells < LEAST_WITH_BARS:
         return 0
-    return 2 + max(min(MOST_BAR, cells // 6), cells - BESIDE_BAR)
+    return 2 + min(MOST_BAR, max(cells // 6, cells - BESIDE_BAR))
 
 
 def tree_heading(grouping: Grouping, order: Order, cells: int) -> Line:
