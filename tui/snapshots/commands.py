@@ -24,9 +24,26 @@ def _has_verdict(now: Situation) -> bool:
     return now.snapshot_ooms and now.pane == VERDICT_PANE
 
 
+def _has_stack(now: Situation) -> bool:
+    if now.pane == "timeline":  # an OOM has a stack even without a history
+        return now.snapshot and (now.snapshot_history or now.snapshot_ooms)
+    return now.snapshot and now.snapshot_stacks and now.pane in STACK_PANES
+
+
+def _has_history(now: Situation) -> bool:
+    return now.snapshot and now.snapshot_history
+
+
 def _can_group(now: Situation) -> bool:
-    panes = ("timeline", "sites", "flame", *(("difference",) if now.compared else ()))
-    return now.snapshot and now.pane in panes
+    if now.pane == "timeline":
+        return _has_history(now)
+    if now.pane == "flame":
+        return now.snapshot and now.snapshot_stacks
+    return now.snapshot and (now.pane == "sites" or (now.pane == "difference" and now.compared))
+
+
+def _can_zoom(now: Situation) -> bool:
+    return _has_history(now) if now.pane == "timeline" else now.snapshot and now.pane == "map"
 
 
 def _is_alone(now: Situation) -> bool:
@@ -35,6 +52,7 @@ def _is_alone(now: Situation) -> bool:
 
 
 _ZOOMS = "zooms the timeline and the map"
+_NEEDS_HISTORY = "needs a snapshot with a history"
 
 _command = partial(
     Command,
@@ -114,18 +132,34 @@ SNAPSHOT_COMMANDS = (
         footer=7,
         earlier=(_is_alone, 0),
     ),
-    _command("snapshot_peak", ("p",), "peak", "Go to the peak of live memory.", footer=2),
+    _command(
+        "snapshot_peak",
+        ("p",),
+        "peak",
+        "Go to the peak of live memory.",
+        now=_has_history,
+        otherwise=_NEEDS_HISTORY,
+        footer=2,
+    ),
     _command(
         "snapshot_oom",
         ("n",),
         "next OOM",
         "Go to the next OOM.",
         meaning="next",
-        now=lambda now: now.snapshot and now.snapshot_ooms,
-        otherwise="needs a snapshot with an OOM",
+        now=lambda now: now.snapshot and now.snapshot_ooms and now.snapshot_moments,
+        otherwise="needs another moment with an OOM",
         footer=3,
     ),
-    _command("snapshot_end", ("E",), "end", "Go to the end of the trace.", footer=4),
+    _command(
+        "snapshot_end",
+        ("E",),
+        "end",
+        "Go to the end of the trace.",
+        now=_has_history,
+        otherwise=_NEEDS_HISTORY,
+        footer=4,
+    ),
     _command("snapshot_device", ("d",), "device", "Show the next device.", footer=10),
     _command(
         "snapshot_group",
@@ -160,7 +194,7 @@ SNAPSHOT_COMMANDS = (
         "closer",
         "Zoom in on the cursor.",
         meaning="more detail",
-        now=lambda now: now.snapshot and now.pane in ("timeline", "map"),
+        now=_can_zoom,
         otherwise=_ZOOMS,
         footer=12,
     ),
@@ -170,7 +204,7 @@ SNAPSHOT_COMMANDS = (
         "wider",
         "Zoom out.",
         meaning="less detail",
-        now=lambda now: now.snapshot and now.pane in ("timeline", "map"),
+        now=_can_zoom,
         otherwise=_ZOOMS,
         footer=13,
     ),
@@ -180,7 +214,7 @@ SNAPSHOT_COMMANDS = (
         "why",
         "Give the reasons for the verdict and its advice, or show the whole stack.",
         meaning="detail",
-        now=lambda now: _has_verdict(now) or (now.snapshot and now.pane in STACK_PANES),
+        now=lambda now: _has_verdict(now) or _has_stack(now),
         otherwise="explains the verdict of an OOM: W shows it",
         labels=tuple((pane, "stack") for pane in STACK_PANES),
         footer=9,

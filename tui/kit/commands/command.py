@@ -105,6 +105,12 @@ class Situation:
     """An allocator snapshot is loading."""
     snapshot_ooms: bool = False
     """The snapshot contains an OOM of the selected device."""
+    snapshot_history: bool = False
+    """The snapshot has a history of the selected device's memory."""
+    snapshot_moments: bool = False
+    """There are several moments to go to: a history, or several OOMs."""
+    snapshot_stacks: bool = False
+    """The snapshot says which code allocated the memory of the selected device."""
     compared: bool = False
     """A second snapshot is open, to compare the first with."""
     replay: bool = False

@@ -69,6 +69,7 @@ class SnapshotTab(CommandScreen):
             SnapshotReader(memory=memory, known=known), SnapshotReader(memory=memory, known=known)
         )
         session.listen(self._changed)
+        self.bar = SnapshotBar(session)
         self.start = StartPane(session, self.offers(self._list_reopening))
         self.panes = {view: kind(session, id=view) for view, kind in PANES.items()}
         self.hide_at_first(tuple(self.panes.values()))
@@ -79,7 +80,7 @@ class SnapshotTab(CommandScreen):
 
     def compose(self) -> ComposeResult:
         yield self.header()
-        yield SnapshotBar(self.session)
+        yield self.bar
         yield self.start
         if self.session.loading or self.session.ready:
             yield from self.panes.values()
@@ -99,6 +100,9 @@ class SnapshotTab(CommandScreen):
             snapshot=self.session.ready,
             snapshot_loading=self.session.loading,
             snapshot_ooms=self.session.has_ooms,
+            snapshot_history=self.session.has_history,
+            snapshot_moments=self.session.has_moments,
+            snapshot_stacks=self.session.has_stacks,
             compared=self.session.both.store.loaded is not None,
             can_go_back=bool(self.came_from),
         )
@@ -138,6 +142,7 @@ class SnapshotTab(CommandScreen):
             shown.focus_first()
             # A pane that was never displayed has no size yet.
             self.call_after_refresh(shown.state_changed)
+        self.bar.display = shown is not self.start
         shown.state_changed()
         self._request_needs()
         # Drawing may change the sizes of the parts, for example by adding a scrollbar.

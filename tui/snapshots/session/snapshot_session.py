@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from tui.snapshots.commands import VIEWS
 from tui.snapshots.model.pictures import Stacking
-from tui.snapshots.model.results import Grouping, Order, Summary
+from tui.snapshots.model.results import Grouping, Order, Summary, lacks_sites
 from tui.snapshots.session.snapshot_reader import SnapshotReader
 
 GROUPINGS: tuple[Grouping, ...] = (
@@ -167,6 +167,22 @@ class SnapshotSession:
     def has_ooms(self) -> bool:
         """True if the selected device ran out of memory."""
         return self.summary is not None and bool(self.summary.ooms)
+
+    @property
+    def has_history(self) -> bool:
+        """True if the file has a history of the selected device's memory."""
+        return self.summary is not None and not self.summary.lacks_history
+
+    @property
+    def has_moments(self) -> bool:
+        """True if there are several moments to go to: a history, or several OOMs."""
+        return self.has_history or (self.summary is not None and len(self.summary.ooms) > 1)
+
+    @property
+    def has_stacks(self) -> bool:
+        """True if the file says which code allocated the memory of the selected device."""
+        known = self.summary is not None and not lacks_sites(self.summary.top)
+        return self.has_history or known
 
     async def stop(self) -> None:
         """End both readers."""
