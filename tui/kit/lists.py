@@ -375,7 +375,7 @@ def offer_lines(offers: Sequence[Offer], cells: int) -> list[Line]:
     return [
         fit_line(
             line(
-                Span(f" {offer.title.ljust(room)}", TextStyle.KEY),
+                Span(f"  {offer.title.ljust(room)}", TextStyle.KEY),
                 Span(f"  {offer.facts}", TextStyle.QUIET),
             ),
             cells,
@@ -392,6 +392,9 @@ class OfferList(KeyedList):
         read: searches files for more offers, the most useful first; called in a thread.
         first: returns the offers that stand above all others.
     """
+
+    class Listed(_ListMessage):
+        """The offers from files are known."""
 
     def __init__(
         self,
@@ -416,6 +419,7 @@ class OfferList(KeyedList):
     async def _load(self) -> None:
         self._offers_in_files = await asyncio.to_thread(self._read)
         self.rebuild()
+        self.post_own(self.Listed(self))
 
     def rebuild(self) -> None:
         """Redraw the offers, and fit the height to them."""

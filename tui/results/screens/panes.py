@@ -11,6 +11,7 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input
 
+from tui.kit.empty_page import EmptyPage
 from tui.kit.lines import Line, LinesOnDemand, TextStyle, fit_line, paragraph, title_line
 from tui.kit.lists import KeyedList, OfferList, RowFilter
 from tui.kit.pane import (
@@ -146,13 +147,13 @@ class ResultsPane(Pane):
         self.offers.display = False
         self._past: WorkloadHistory | None = None
         """The history of the result under the cursor, once it is read."""
+        self.page = EmptyPage(self._sentence_lines, offers)
+        self.page.show(words=False)
         self.beside = FittedView(self._past_lines, _copy_nothing)
         self.below = FittedView(self._past_lines, _copy_nothing)
         self.below.add_class("below")
         self._heading = LineBar(self._heading_line)
-        self._message = LinesView(
-            lambda cells: paragraph(self._sentence[0], cells, self._sentence[1])
-        )
+        self._message = LinesView(self._sentence_lines)
         self._whole = LinesView(
             lambda cells: listing.render_selected(self.table.selected, self.listing, cells)
         )
@@ -173,11 +174,11 @@ class ResultsPane(Pane):
             with Container(classes="list"):
                 yield self._heading
                 yield self.table
-                # After the list: the framework focuses the first part, displayed or not.
-                yield self.offers
                 yield self._whole
                 yield self.below
             yield self.beside
+        # After the list: the framework focuses the first part, displayed or not.
+        yield self.page
 
     @property
     def shows_past(self) -> bool:
@@ -191,6 +192,9 @@ class ResultsPane(Pane):
 
     def on_mount(self) -> None:
         self.redraw()
+
+    def _sentence_lines(self, cells: int) -> list[Line]:
+        return paragraph(self._sentence[0], cells, self._sentence[1])
 
     def show_sentence(self, text: str, style: TextStyle = TextStyle.PLAIN) -> None:
         """Show a sentence above the list; an empty one removes it."""
@@ -248,16 +252,17 @@ class ResultsPane(Pane):
                 self.listing, self.order, self.pattern, self.marked, stores=self._stores
             )
         )
-        self._message.display = bool(self._sentence[0])
         has_list = self.listing is not None and self.listing.all > 0
         self._heading.display = self._whole.display = has_list
         empty = self.listing is not None and not self.listing.all
+        self._message.display = bool(self._sentence[0]) and not empty
         if self.offers.display != empty:
-            self.offers.display, self.table.display = empty, not empty
+            self.page.show(words=empty, offers=empty)
+            self.query_one(".row").display = self.table.display = not empty
             if self.table.has_focus or self.offers.has_focus:
                 self.screen.set_focus(self.keys_go_to)
         self._share_room()
-        for part in (self._message, self.offers, self._heading, self.table, self._whole):
+        for part in (self._message, self.page, self._heading, self.table, self._whole):
             part.rebuild()
 
     def _share_room(self) -> None:

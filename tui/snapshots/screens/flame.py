@@ -11,6 +11,7 @@ from textual.binding import Binding, BindingType
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
+from tui.kit.empty_page import EmptyPage
 from tui.kit.lines import Line, Span, TextStyle, line, paragraph
 from tui.kit.pane import FittedView, LinesView
 from tui.snapshots.explain.frames import Frame
@@ -93,6 +94,7 @@ class FlamePane(SnapshotPane):
         self.drawn = FlameChart(self)
         self.stack = LinesView(self._stack_lines, id="stack")
         self.stack.can_focus = False
+        self.page = EmptyPage(lambda cells: paragraph(NO_STACKS, cells))
         self.root: view.Path = ()
         """Path of the frame that has the whole width."""
         self.chosen: view.Path = ()
@@ -112,14 +114,17 @@ class FlamePane(SnapshotPane):
         """The file and device for which all frames were considered."""
 
     def compose(self) -> ComposeResult:
+        self.page.show(words=False)
+        yield self.page
         yield self.drawn
         yield self.stack
 
     def focus_first(self) -> None:
-        self.drawn.focus()
+        (self.drawn if self.drawn.display else self.page.words).focus()
 
     def state_changed(self) -> None:
         """Redraw the pane; another device or other frames start anew."""
+        self._show_parts()
         focus = self.session.focus
         place = (self.session.main.store.paths, focus and focus.device)
         question = (*place, self.session.all_frames)
@@ -135,6 +140,17 @@ class FlamePane(SnapshotPane):
         self.drawn.rebuild()
         self.stack.rebuild()
         self._retitle()
+
+    def _show_parts(self) -> None:
+        """Show the picture, or how to record stacks if the file has none."""
+        known = self.session.has_stacks
+        if known != self.drawn.display:
+            had_focus = self.drawn.has_focus or self.page.words.has_focus
+            self.drawn.display = self.stack.display = known
+            self.page.show(words=not known)
+            if had_focus:
+                self.focus_first()
+        self.page.rebuild()
 
     def _place_first(self, place: object) -> None:
         """Put the cursor on the first fork, with the frames outside it out of view.
@@ -256,13 +272,7 @@ class FlamePane(SnapshotPane):
             return []
         room = view.stack_cells(cells)
 
-        # Without a history, torch may still record the stack of each block.
-        has_frames = any(each.kind is not None for each in flame.frames)
-        unknown = self.lacks_history and not has_frames
-
         def draw(stack: Sequence[Frame], cells: int) -> list[Line]:
-            if unknown:
-                return paragraph(NO_STACKS, cells, indent="  ")
             return view.chain_lines(flame, frame, stack, cells)
 
         return view.detail_lines(

@@ -12,6 +12,7 @@ from textual.message import Message
 
 from tui.core.text import glyphs
 from tui.kit.dialogs import TextScreen
+from tui.kit.empty_page import EmptyPage
 from tui.kit.lines import TITLE_GAP, Line, Span, TextStyle, line
 from tui.kit.lists import OfferList
 from tui.kit.pane import PADDING, ROOM, FittedView, LineBar, LinesView, Pane
@@ -414,22 +415,20 @@ class StartPane(SnapshotPane):
     def __init__(self, session: SnapshotSession, offers: OfferList) -> None:
         super().__init__(session, id="snapshot")
         self.offers = offers
-        self.body = LinesView(lambda cells: start_lines(session.main.store, cells))
+        self.page = EmptyPage(lambda cells: start_lines(session.main.store, cells), offers)
 
     def compose(self) -> ComposeResult:
-        yield self.offers
-        yield self.body
+        yield self.page
 
     def focus_first(self) -> None:
-        (self.offers if self.offers.display else self.body).focus()
+        (self.offers if self.offers.display else self.page.words).focus()
 
     def state_changed(self) -> None:
         self.retitle("Snapshot")
         shown = self.reader.store.status != "loading"
         if shown != self.offers.display:
-            self.offers.display = shown
+            self.page.show(words=True, offers=shown)
             if self.display:
                 # A drawing may be due from before a view replaced this page.
                 self.focus_first()
-        self.offers.rebuild()
-        self.body.rebuild()
+        self.page.rebuild()

@@ -12,6 +12,7 @@ from textual.containers import Container
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
+from tui.kit.empty_page import EmptyPage
 from tui.kit.lines import Line, Span, TextStyle, line, paragraph
 from tui.kit.lists import FieldInput, NumberedList
 from tui.kit.pane import FittedView, LineBar, LinesView, set_height, text_cells
@@ -336,6 +337,7 @@ class DifferencePane(SnapshotPane):
 
     def __init__(self, session: SnapshotSession, *, id: str) -> None:  # noqa: A002 (Textual's name)
         super().__init__(session, id=id)
+        self.page = EmptyPage(self._head)
         self.head = LinesView(self._head, id="head")
         self.head.can_focus = False
         self.rows = NumberedList(self._rows, id="changes")
@@ -343,18 +345,24 @@ class DifferencePane(SnapshotPane):
 
     def compose(self) -> ComposeResult:
         """Yield the compared files, the changes, and details of the selected change."""
+        yield self.page
         yield self.head
         yield LineBar(view.difference_heading, id="heading")
         yield self.rows
         yield self.body
 
     def focus_first(self) -> None:
-        self.rows.focus()
+        (self.rows if self.rows.display else self.page.words).focus()
 
     def state_changed(self) -> None:
         known = self._difference() is not None
-        for part in (self.query_one("#heading"), self.body):
+        had_focus = self.rows.has_focus or self.page.words.has_focus
+        for part in (self.query_one("#heading"), self.head, self.rows, self.body):
             part.display = known
+        self.page.show(words=not known)
+        if had_focus:
+            self.focus_first()
+        self.page.rebuild()
         rows = len(self._head(text_cells(self.size.width)))
         self.head.styles.height = rows
         self.head.rebuild()

@@ -10,6 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from tui.core.text.commands import RECORDING
+from tui.kit.empty_page import EmptyPage
 from tui.kit.lines import Line, paragraph
 from tui.kit.pane import FittedView, LinesView
 from tui.snapshots.explain.frames import Frame
@@ -117,6 +118,7 @@ class TimelinePane(SnapshotPane):
         self.legend = LinesView(self._legend_lines, id="legend")
         self.legend.can_focus = False
         self.state = LinesView(self._state_lines, id="state")
+        self.page = EmptyPage(self._state_lines)
         self._chosen: str | None = None
         """The key of the layer under the cursor; ``None`` for none."""
         self._stacking: Stacking = session.stacking
@@ -125,12 +127,14 @@ class TimelinePane(SnapshotPane):
         self._event: object = None
 
     def compose(self) -> ComposeResult:
+        self.page.show(words=False)
+        yield self.page
         yield self.drawn
         yield self.legend
         yield self.state
 
     def focus_first(self) -> None:
-        (self.state if self.lacks_history else self.drawn).focus()
+        (self.drawn if self.drawn.display else self.page.words).focus()
 
     def state_changed(self) -> None:
         focus = self.session.focus
@@ -143,12 +147,25 @@ class TimelinePane(SnapshotPane):
         if focus is not None and focus.event != self._event:
             self._event = focus.event
             self.state.scroll_to(y=0, animate=False)
+        self._show_parts()
         self._size_legend()
-        self.set_class(self.lacks_history, "-without-history")
         self.drawn.rebuild()
         self.legend.rebuild()
         self.state.rebuild()
         self._retitle()
+
+    def _show_parts(self) -> None:
+        """Show the chart, or without a history the state at the end and how to record one."""
+        known = not self.lacks_history
+        if known != self.drawn.display:
+            parts = self.drawn, self.legend, self.state
+            had_focus = self.page.words.has_focus or any(part.has_focus for part in parts)
+            for part in parts:
+                part.display = known
+            self.page.show(words=not known)
+            if had_focus:
+                self.focus_first()
+        self.page.rebuild()
 
     # ---- requests ----
 
@@ -219,7 +236,7 @@ class TimelinePane(SnapshotPane):
             return []
         shown, events = self.timeline(), summary.events
         begin, part = shown.begin_us if shown else None, self.value(self._part_need())
-        why = [*paragraph(NO_HISTORY, cells, indent="  "), ()] if self.lacks_history else []
+        why = [*paragraph(NO_HISTORY, cells), ()] if self.lacks_history else []
         return why + self.answer_lines(
             need, cells, lambda state, cells: state_lines(state, events, begin, cells, part=part)
         )

@@ -24,6 +24,7 @@ from tui.devices.views.memory import bar_line, legend_lines, memory_title
 from tui.devices.views.memory_account import account_details, account_lines
 from tui.devices.views.process_memory import process_facts
 from tui.kit.dialogs import TextScreen
+from tui.kit.empty_page import EmptyPage
 from tui.kit.lines import Line, Span, TextStyle, cell_len, fit, line, plain, verbatim
 from tui.kit.lists import KeyedList, OfferList
 from tui.kit.pane import ROOM, FittedView, LineBar, LinesView, Pane, text_cells
@@ -132,14 +133,13 @@ class StoredRunsPane(Pane):
         self._heading = LineBar(lambda cells: stored_run_heading(self.runs or (), cells, clock()))
         self._summary = FittedView(self._summary_lines)
         self._summary.can_focus = False
-        self._none = LinesView(self._empty_lines)
+        self.page = EmptyPage(self._empty_lines, offers)
 
     def compose(self) -> ComposeResult:
         yield self._heading
         yield self.list
         yield self._summary
-        yield self.offers
-        yield self._none
+        yield self.page
 
     @property
     def keys_go_to(self) -> Widget:
@@ -179,12 +179,11 @@ class StoredRunsPane(Pane):
         has_focus = self.list.has_focus or self.offers.has_focus or self.screen.focused is None
         before = self.list.display, self.offers.display
         self._heading.display = self.list.display = has_runs
-        self._none.display = not has_runs
-        self.offers.display = self.runs is not None and not has_runs
+        self.page.show(words=not has_runs, offers=self.runs is not None and not has_runs)
         # A hidden widget accepts no focus: the run may have been left before the list was read.
         if has_focus and before != (self.list.display, self.offers.display):
             self.screen.set_focus(self.keys_go_to)
-        for part in (self._heading, self.list, self.offers, self._none):
+        for part in (self._heading, self.list, self.page):
             part.rebuild()
         self._share_rows()
 

@@ -1,0 +1,79 @@
+"""What a pane shows while it has nothing else: offers and words, as one block in its middle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.containers import Container
+from textual.widget import Widget
+
+from tui.kit.lines import Line, width
+from tui.kit.lists import OfferList, offer_lines
+from tui.kit.pane import LinesView, set_height, set_width
+
+MOST_CELLS = 92
+"""Width of the block, at most: wider prose is hard to read."""
+AROUND_WORDS = 3
+"""Cells of a line of words beside its text: its indent and the scroll bar's column."""
+
+
+class EmptyPage(Container):
+    """Offers above words, as wide as their text and in the middle of the pane.
+
+    Args:
+        build: makes the words; receives the width of a line.
+        offers: what can be opened, if there is anything.
+    """
+
+    def __init__(
+        self, build: Callable[[int], Sequence[Line]], offers: OfferList | None = None
+    ) -> None:
+        super().__init__()
+        self.offers = offers
+        self.words = LinesView(build)
+        self._build = build
+
+    def compose(self) -> ComposeResult:
+        """Yield the offers and the words."""
+        if self.offers is not None:
+            yield self.offers
+        yield self.words
+
+    def show(self, *, words: bool, offers: bool = False) -> None:
+        """Show or hide the parts; the page is shown with any of them."""
+        if self.offers is not None:
+            self.offers.display = offers
+        self.words.display = words
+        self.display = words or offers
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """Fit the block into the new size."""
+        self.rebuild()
+
+    @on(OfferList.Listed)
+    def _listed(self) -> None:
+        self.rebuild()
+
+    def rebuild(self) -> None:
+        """Draw the offers and the words, and fit the block to them."""
+        if self.offers is not None:
+            self.offers.rebuild()
+        self._fit()
+        self.words.rebuild()
+
+    def _fit(self) -> None:
+        cells, rows = self.size
+        if not cells or not rows:
+            return
+        room = max(1, min(MOST_CELLS, cells) - AROUND_WORDS)
+        words = self._build(room)
+        shown = self.offers is not None and self.offers.display
+        offers = offer_lines(self.offers.offers, room) if self.offers and shown else []
+        block = AROUND_WORDS + max(map(width, (*words, *offers)), default=room)
+        parts: list[Widget] = [self.words, *([self.offers] if self.offers else [])]
+        for part in parts:
+            set_width(part, min(block, cells))
+        above = len(offers) + 1 if offers else 0
+        set_height(self.words, max(1, min(len(words), rows - above)))
