@@ -33,7 +33,7 @@ from tui.kit.lines import (
 from tui.kit.styles import strip_of
 from tui.snapshots.cli.snapshot import event_range
 from tui.snapshots.explain.frames import Frame
-from tui.snapshots.model.pictures import REST, Band, Bucket, Layer, LayerSize, Tick, Timeline
+from tui.snapshots.model.pictures import REST, Band, Bucket, EventTick, Layer, LayerSize, Timeline
 from tui.snapshots.model.results import SiteListing, SiteRow
 from tui.snapshots.session.snapshot_reader import SnapshotStore, describe_death
 from tui.snapshots.views.layers import (
@@ -83,7 +83,7 @@ def timeline(levels: list[tuple[int, int]], scale: int) -> Timeline:
         scale=scale,
         buckets=buckets,
         begin_us=0,
-        ticks=tuple(Tick(event, event * 1000) for event in range(0, len(levels), 50)),
+        ticks=tuple(EventTick(event, event * 1000) for event in range(0, len(levels), 50)),
         peak_event=0,
         peak=scale,
         ooms=(),

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import accumulate, count, pairwise
 from operator import mul
 
-from tui.snapshots.model.pictures import Band, Bucket, Tick
+from tui.snapshots.model.pictures import Band, Bucket, EventTick
 from tui.snapshots.model.snapshot import (
     NOT_RECORDED,
     Action,
@@ -271,7 +271,7 @@ TICK_CELLS = 20
 """Columns of a timeline between two ticks, at least: a tick has an event and its time."""
 
 
-def ticks(trace: Trace, width: int, first: int, last: int) -> tuple[Tick, ...]:
+def ticks(trace: Trace, width: int, first: int, last: int) -> tuple[EventTick, ...]:
     """Return events ``first`` to ``last`` with round numbers, as many as have room.
 
     Args:
@@ -284,7 +284,7 @@ def ticks(trace: Trace, width: int, first: int, last: int) -> tuple[Tick, ...]:
     steps = (factor * 10**power for power in count() for factor in (1, 2, 5))
     step = next(step for step in steps if last // step - (first - 1) // step <= most)
     return tuple(
-        Tick(event, None if trace.time_us[event] == NOT_RECORDED else trace.time_us[event])
+        EventTick(event, None if trace.time_us[event] == NOT_RECORDED else trace.time_us[event])
         for event in range(-(-first // step) * step, last + 1, step)
     )
 

@@ -38,7 +38,7 @@ class Bucket:
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
+class EventTick:
     """An event with a round number, for the edge of a timeline."""
 
     event: int
@@ -99,7 +99,7 @@ class Timeline:
     layers: tuple[Layer, ...]
     """Layers from the bottom up: those with the largest maximum over the whole trace, regardless of
     the part shown, the steadiest of them lowest; then the rest, if any."""
-    ticks: tuple[Tick, ...] = ()
+    ticks: tuple[EventTick, ...] = ()
     """Places on the lower edge."""
 
 

@@ -178,7 +178,7 @@ def flame_lines(
     for level, row in (level_at(heights, top, row) for row in range(rows)):
         height = heights[level] if level < len(heights) else 1
         frames = levels.get(level, ())
-        place = _Row(row, height, cells)
+        place = _LevelRow(row, height, cells)
         drawn.append(_level_line(flame, frames, place, chosen, None if outlined else slates))
     return drawn
 
@@ -201,7 +201,7 @@ def choose_slates(flame: Flame) -> dict[Path, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class _LevelRow:
     """A row of a level of the picture."""
 
     number: int
@@ -220,7 +220,7 @@ class _Row:
 def _level_line(
     flame: Flame,
     frames: Sequence[FlameFrame],
-    row: _Row,
+    row: _LevelRow,
     chosen: Path,
     slates: Mapping[Path, int] | None,
 ) -> Line:
@@ -246,7 +246,7 @@ def _level_line(
     return tuple(spans)
 
 
-def _frame_words(flame: Flame, frame: FlameFrame, cells: int, place: _Row) -> str:
+def _frame_words(flame: Flame, frame: FlameFrame, cells: int, place: _LevelRow) -> str:
     """Return the words of a frame on one row: its label, then its figures."""
     row, height = place.number, place.height
     room = max(0, cells - 2)
@@ -272,7 +272,7 @@ def _filled(
     words: str,
     cells: int,
     slate: tuple[TextStyle, TextStyle],
-    row: _Row,
+    row: _LevelRow,
     *,
     beside: bool,
 ) -> list[Span]:
@@ -302,7 +302,9 @@ def _filled(
     return [Span(edge, gap), Span(words, style), Span(rest, gap)]
 
 
-def _marked(frame: FlameFrame, words: str, cells: int, row: _Row, *, colored: bool) -> list[Span]:
+def _marked(
+    frame: FlameFrame, words: str, cells: int, row: _LevelRow, *, colored: bool
+) -> list[Span]:
     """Draw one row of the frame under the cursor: an area of the cursor's color.
 
     Args:
@@ -322,7 +324,7 @@ def _marked(frame: FlameFrame, words: str, cells: int, row: _Row, *, colored: bo
     return [letter, Span(drawn[LETTER_CELLS:], TextStyle.CHOSEN)]
 
 
-def _outlined(words: str, cells: int, row: _Row, *, closed: bool) -> Span:
+def _outlined(words: str, cells: int, row: _LevelRow, *, closed: bool) -> Span:
     """Draw one row of a frame with its edges.
 
     Args:
