@@ -7,6 +7,7 @@ without colors, the letter fills the layer's area.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -210,30 +211,26 @@ def _reserved_runs(timeline: Timeline) -> list[range]:
 
 
 def _draw_reserved(timeline: Timeline, grid: list[list[_Filled]]) -> None:
-    """Draw reserved memory as a line with steps, in the cells above the areas."""
+    """Draw reserved memory as a line with steps, behind the areas."""
     rows, scale = len(grid), max(1, timeline.scale)
-    highest = [
-        next((row for row in range(rows) if grid[row][at][0] != _NONE), rows)
-        for at in range(len(timeline.buckets))
-    ]
-    rise, start_high, fall, end_low = tuple(glyphs.GLYPHS.steps)
+
+    def draw(row: int, column: int, glyph: str) -> None:
+        if grid[row][column][0] == _NONE:
+            grid[row][column] = (_RESERVED, glyph)
+
+    end_low, start_high, end_high, start_low = tuple(glyphs.GLYPHS.steps)
     for run in _reserved_runs(timeline):
         before: int | None = None
         for column in run:
-            level = rows - max(1, round(timeline.buckets[column].reserved_max * rows / scale))
-            level = max(0, min(level, highest[column] - 1))
-            if highest[column] == 0:
-                before = None
-                continue
-            glyph = glyphs.GLYPHS.rule
-            if before is not None and before != level:
-                upper, lower = min(before, level), max(before, level)
-                for row in range(upper + 1, min(lower, highest[column])):
-                    grid[row][column] = (_RESERVED, glyphs.GLYPHS.wall)
-                glyph, other = (start_high, rise) if level < before else (end_low, fall)
-                if before < highest[column]:
-                    grid[before][column] = (_RESERVED, other)
-            grid[level][column] = (_RESERVED, glyph)
+            level = rows - math.ceil(timeline.buckets[column].reserved_max * rows / scale)
+            if before is None or before == level:
+                draw(level, column, glyphs.GLYPHS.rule)
+            else:
+                rises = level < before
+                draw(before, column, end_low if rises else end_high)
+                draw(level, column, start_high if rises else start_low)
+                for row in range(min(before, level) + 1, max(before, level)):
+                    draw(row, column, glyphs.GLYPHS.wall)
             before = level
 
 
