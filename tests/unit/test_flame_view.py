@@ -231,6 +231,8 @@ def test_the_frame_under_the_cursor_says_what_it_holds_itself() -> None:
     words = [plain(row) for row in frame_lines(FLAME, FLAME.frames[1], 100)]
     assert words[0] == "train.py:9 main  6.0 GiB  75% of what is live  3 allocations"
     assert words[1] == "allocates 512 MiB itself; 512 MiB in calls too small to draw"
+    words = [plain(row) for row in frame_lines(FLAME, FLAME.frames[0], 100)]
+    assert words[1] == "1.5 GiB in calls too small to draw", "as in the list of lines"
     words = [plain(row) for row in frame_lines(FLAME, FLAME.frames[2], 100)]
     assert words[1] == "allocates all of it itself"
     heading, _ = frame_lines(FLAME, FLAME.frames[1], 50)

@@ -373,9 +373,9 @@ def next_frame(flame: Flame, chosen: Path, direction: Direction) -> Path:
 
 
 def find_undrawn(flame: Flame, frame: FlameFrame) -> int:
-    """Return the bytes that a frame allocates in calls too small to be drawn."""
-    called = (child for child in flame.frames if child.path and child.path[:-1] == frame.path)
-    return frame.bytes - frame.own - sum(child.bytes for child in called)
+    """Return the bytes below a frame that were allocated in calls too small to be drawn."""
+    path = frame.path
+    return frame.bytes - sum(each.own for each in flame.frames if each.path[: len(path)] == path)
 
 
 def frame_lines(flame: Flame, frame: FlameFrame, cells: int) -> list[Line]:
@@ -440,7 +440,8 @@ def site_lines(flame: Flame, chosen: Path, cells: int, rows: int) -> list[Line]:
     for site in own_memory(flame):
         is_below = any(path[: len(chosen)] == chosen for path in site.paths)
         bars.append(SiteBar(site.label, site.rank, site.bytes, is_quiet=not is_below))
-    if undrawn := flame.bytes - sum(bar.bytes for bar in bars):
+    within = find_frame(flame, flame.path)
+    if within is not None and (undrawn := find_undrawn(flame, within)):
         bars.append(SiteBar(UNDRAWN, None, undrawn, is_quiet=True))
     heading = fit_line(line(Span("by the innermost line", TextStyle.QUIET)), cells)
     return [heading, *site_bar_lines(bars, flame.total_bytes, cells, rows - 1)]
