@@ -26,7 +26,7 @@ from tui.snapshots.model.calls import (
     Stretch,
     VerdictArguments,
 )
-from tui.snapshots.model.pictures import Pinning, Timeline
+from tui.snapshots.model.pictures import Pinning, SiteHistory, Timeline
 from tui.snapshots.model.results import (
     Part,
     SiteListing,
@@ -95,6 +95,9 @@ async def test_every_question_has_its_answer() -> None:
         (state_at(peak), State),
         (Need(calls.TIMELINE, calls.TimelineArguments(0, 40)), Timeline),
         (Need(calls.PART, calls.PartArguments(0, peak, "category", "parameters")), Part),
+        (Need(calls.LAYER_SIZES, calls.LayerSizesArguments(0, peak)), tuple),
+        (Need(calls.LAYER_SIZES, calls.LayerSizesArguments(0, 10**9)), Refused),
+        (Need(calls.SITE_HISTORY, calls.SiteHistoryArguments(0, "nowhere", 9)), SiteHistory),
         (Need(calls.PART, calls.PartArguments(0, peak, "site", "nowhere")), Refused),
         (Need(calls.SITES, calls.SitesArguments(0, peak)), SiteListing),
         (Need(calls.STACK, calls.StackArguments(1)), tuple),

@@ -7,14 +7,13 @@ from collections.abc import Callable, Sequence
 from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Container
-from textual.widget import Widget
 
 from tui.kit.lines import Line, width
 from tui.kit.lists import OfferList, offer_lines
 from tui.kit.pane import LinesView, set_height, set_width
 
 MOST_CELLS = 92
-"""Width of the block, at most: wider prose is hard to read."""
+"""Width of the words, at most: wider prose is hard to read."""
 AROUND_WORDS = 3
 """Cells of a line of words beside its text: its indent and the scroll bar's column."""
 
@@ -67,13 +66,11 @@ class EmptyPage(Container):
         cells, rows = self.size
         if not cells or not rows:
             return
-        room = max(1, min(MOST_CELLS, cells) - AROUND_WORDS)
-        words = self._build(room)
-        shown = self.offers is not None and self.offers.display
-        offers = offer_lines(self.offers.offers, room) if self.offers and shown else []
-        block = AROUND_WORDS + max(map(width, (*words, *offers)), default=room)
-        parts: list[Widget] = [self.words, *([self.offers] if self.offers else [])]
-        for part in parts:
-            set_width(part, min(block, cells))
-        above = len(offers) + 1 if offers else 0
+        words = self._build(max(1, min(MOST_CELLS, cells) - AROUND_WORDS))
+        set_width(self.words, min(cells, AROUND_WORDS + max(map(width, words), default=0)))
+        above = 0
+        if self.offers is not None and self.offers.display:
+            offers = offer_lines(self.offers.offers, cells)
+            set_width(self.offers, min(cells, AROUND_WORDS + max(map(width, offers), default=0)))
+            above = len(offers) + 1
         set_height(self.words, max(1, min(len(words), rows - above)))
