@@ -125,7 +125,7 @@ async def test_a_device_that_was_not_used_says_so_where_the_figures_would_be() -
     state = make_store("two gpus", DeviceSelected(uuid(1)))
     lines = await shown(state, (80, 24), 6)
     assert lines[1].startswith("╱ unattributed 4.0M")
-    assert lines[2] == "allocated, cached, context n/a (i)"
+    assert lines[2] == "the runner has not used this device yet"
     reasons = account_reasons(state)
     assert "allocated, cached, context n/a: the runner has not used this device yet" in reasons
 

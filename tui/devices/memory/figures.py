@@ -254,6 +254,7 @@ def explain_age(sample: Sample, lost: str = "") -> str:
 
 NEXT_RUN = "torch starts with the next run"
 """Why the runner has no figures once torch is imported: the process that has them is not forked."""
+NOT_USED = "the runner has not used this device yet"
 
 
 def _explain_no_torch(view: DeviceView, worker_pid: int | None) -> str:
@@ -263,7 +264,7 @@ def _explain_no_torch(view: DeviceView, worker_pid: int | None) -> str:
         return NEXT_RUN
     if view.nvml is not None and find_process(view.nvml, worker_pid) is not None:
         return "torch has reported no memory on this device"
-    return "the runner has not used this device yet"
+    return NOT_USED
 
 
 def mark_if_old(read: Reading[T], age_s: float, sample: Sample, lost: str) -> Reading[T]:

@@ -11,6 +11,7 @@ from tui.core.text import numbers as text
 from tui.core.text.commands import shorten_command
 from tui.devices.commands import DEVICES
 from tui.devices.memory import OTHER_PARTS, PINNED, Gauge, ProcessMemory, Slice
+from tui.devices.memory.figures import NEXT_RUN, NOT_USED
 from tui.devices.memory.model import Absent, Reading, Stale, Value, format_reading, get_value
 from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.views.device_columns import shorten_name
@@ -281,13 +282,19 @@ RUNNER = "runner"
 def absent_name_lines(gauge: Gauge, cells: int, omitted: str = "") -> list[Line]:
     """Return the names of the unknown terms; ``i`` gives the reasons.
 
+    Where torch has no memory on the device yet, that is said instead.
+
     Args:
         gauge: the account.
         cells: width of a line.
         omitted: the label of a term to leave out; empty for none.
     """
+    absences = _find_absences(gauge)
+    for reason in (NEXT_RUN, NOT_USED):
+        if {absent.reason for absent in absences} == {reason}:
+            return paragraph(reason, cells, TextStyle.QUIET)
     by_word: dict[str, list[str]] = {}
-    for absent, labels in _find_absences(gauge).items():
+    for absent, labels in absences.items():
         shown = [label for label in labels if label != omitted]
         if shown:
             by_word.setdefault(absent.short or text.NA, []).extend(shown)
