@@ -200,7 +200,7 @@ def _help_sections(
     own += _section("lists and dialogs", rows, words, cells)
     if about and _matches(about, words):
         first += [
-            line(Span(f"What {title} shows", TextStyle.STRONG)),
+            line(Span(f"What {title} shows", TextStyle.HEADING)),
             *about_lines(about, cells),
             (),
         ]
@@ -219,7 +219,7 @@ def _section(
     lines = [row for keys, about in shown for row in key_lines(keys, about, cells)]
     # A screen's groups follow each other: their names are enough.
     title = heading.partition(": ")[2] or f"Keys of {heading}"
-    return [line(Span(title, TextStyle.STRONG)), *lines, ()]
+    return [line(Span(title, TextStyle.HEADING)), *lines, ()]
 
 
 def _matches(text: str, words: Sequence[str]) -> bool:
