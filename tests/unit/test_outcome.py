@@ -58,7 +58,7 @@ def test_in_ascii_no_figure_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(glyphs, "GLYPHS", glyphs.ASCII)
     assert shown(state, 100)[0] == (
         "cpu        271 ms  +/-0.4%      507 GFLOP/s  "
-        "###############-_______________  50% of float32 ceiling"
+        "###############-...............  50% of float32 ceiling"
     )
 
 

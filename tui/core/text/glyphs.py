@@ -141,11 +141,11 @@ UNICODE = Glyphs(
 ASCII = Glyphs(
     ascii=True,
     horizontal="-=#",
-    vertical=".:-=+*%#",
+    vertical="_:-=+*%#",
     gauge="#",
     trace="-",
     shade="'",
-    zero="_",
+    zero=".",
     slices={
         "allocated": "#",
         "unique": "#",
