@@ -355,3 +355,26 @@ def test_what_is_broken_off_or_of_a_later_version_is_left_out(agent: Agent, tmp_
     (tmp_path / "other.jsonl").write_bytes(b"\xff\n")
     assert len(process_logs_in(tmp_path)) == 1
     assert troubles_in(tmp_path) == []
+
+
+def test_one_slow_sample_does_not_end_the_sampling_of_a_fast_program(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = [0.0]
+    duration = [0.001]
+
+    def measure(_device: int) -> int:
+        times[0] += duration[0]
+        return 3 << 20
+
+    monkeypatch.setattr("time.monotonic", lambda: times[0])
+    agent.torch.cuda.memory_allocated = measure
+    agent.torch.cuda.device_count = lambda: 1
+    agent._counter = None
+    for step in range(module._FIRST_SAMPLES):
+        last = step == module._FIRST_SAMPLES - 1
+        duration[0] = 0.5 if last else 0.001
+        agent.stepped(None, None, None)
+    times[0] += module._SAMPLING_SHARE * 0.001
+    agent.stepped(None, None, None)
+    assert agent._samples[-1][0] == module._FIRST_SAMPLES + 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.explain.scenes import (
@@ -465,3 +467,15 @@ def test_views_with_a_graph_need_a_clone_as_well() -> None:
     held = container("shown", 6400, 400, graphs=400, viewed=50 * MIB)
     found = evidence(inventory(MODEL, held, remainder=96, steps=growing(100, 16, 400)))
     check_explanation(found, "leak", "Leak: shown (list of 400", "detach().clone() or item()")
+
+
+def test_the_activations_of_a_step_are_none_of_a_leak_that_was_measured_early() -> None:
+    # A fast program: memory was measured in 32 of its 398 steps alone.
+    early = tuple((step, 100 + 16 * step) for step in range(1, 33))
+    losses = container("losses", 1, 398, graphs=398)
+    taken = replace(inventory(MODEL, losses, remainder=16 * 398 + 143, steps=early), step=398)
+    explanation = explain(evidence(taken))
+    leak = next(row for row in explanation.account if row.name == "leak")
+    activations = next(row for row in explanation.account if row.name == "activations")
+    assert (leak.bytes, activations.bytes) == (398 * 16 * MIB, 144 * MIB)
+    assert "grows by 16 MiB per step" in explanation.line

@@ -41,7 +41,8 @@ _MOST_SAMPLES = 64
 _FIRST_SAMPLES = 32
 """Number of samples taken at every step, whatever they cost: a fast program may fail by then."""
 _SAMPLING_SHARE = 100
-"""A sample is due after this many times the last one's duration."""
+"""A sample is due after this many times the shortest one's duration: a longer one was interrupted.
+"""
 _LONGEST_TEXT = 8000
 _MOST_FRAMES = 64
 _MOST_RAISED = 16
@@ -113,6 +114,8 @@ class Agent:
         self._samples: list[tuple[int, dict[int, int]]] = []
         """Steps with the bytes allocated on each device after them, spread over the run."""
         self._sample_at = 0.0
+        self._sample_s = float("inf")
+        """Duration of the shortest sample."""
         self._early = _FIRST_SAMPLES
         """Number of samples still to take at every step."""
         self._newest = ""
@@ -218,7 +221,8 @@ class Agent:
             # Drop every second sample, but not the newest.
             del self._samples[-2::-2]
         now = time.monotonic()
-        self._sample_at, self._early = now + _SAMPLING_SHARE * (now - began), early
+        self._sample_s = min(self._sample_s, now - began)
+        self._sample_at, self._early = now + _SAMPLING_SHARE * self._sample_s, early
 
     def carry_out(self) -> None:
         """Run pending requests, on the training thread or between the main thread's bytecodes."""

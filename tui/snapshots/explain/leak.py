@@ -57,6 +57,7 @@ from tui.snapshots.explain.leak_facts import (
     describe_site,
     estimate_rate,
     find_growth_rate,
+    has_one_per_step,
     is_steady,
     sum_graph_bytes,
 )
@@ -201,12 +202,33 @@ def _find_in_container(
             return None
         if not graphs and not _may_be_growing(container, evidence, inventory):
             return None
+        rate = _find_early_rate(container, evidence, inventory, whole) if graphs else None
     elif whole < max(SHARE * evidence.allocated, grew / 4):
         return None
     grown = count_grown(container, inventory, rate, grew)
     size = max(container.bytes, min(whole, grown or whole))
     kind: LeakKind = "graphs" if graphs else "list"
     return make_leak(kind, container, inventory, size, rate, graphs=container.graphs)
+
+
+def _find_early_rate(
+    container: Container, evidence: Evidence, inventory: Inventory, whole: int
+) -> Rate | None:
+    """Return a growth that was measured in the first steps alone, if it explains a container.
+
+    A fast program may fail soon after them. Without a rate, the activations of the failed step
+    would count as the container's.
+
+    Args:
+        container: holds one tensor for each step.
+        evidence: the evidence.
+        inventory: its inventory.
+        whole: the most bytes that the container may hold.
+    """
+    rate = find_growth_rate(evidence)
+    if rate is None or rate.per != "step" or not has_one_per_step(container, inventory):
+        return None
+    return rate if whole / 2 <= rate.rate * container.length <= whole else None
 
 
 def _is_made_at_once(container: Container, rate: Rate | None) -> bool:

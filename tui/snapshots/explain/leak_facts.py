@@ -148,10 +148,15 @@ def estimate_rate(container: Container, evidence: Evidence, inventory: Inventory
         return None
     most = container.bytes / steps
     per_step = (
-        container.bytes / container.length if abs(container.length - inventory.step) <= 2 else most
+        container.bytes / container.length if has_one_per_step(container, inventory) else most
     )
     source = "its bytes, and the bytes allocated after the first step"
     return Rate(per_step, least / steps, most, "step", source, steps)
+
+
+def has_one_per_step(container: Container, inventory: Inventory) -> bool:
+    """Return whether a container got one element in each optimizer step."""
+    return abs(container.length - inventory.step) <= 2
 
 
 def count_grown(container: Container, inventory: Inventory, rate: Rate | None, grew: int) -> int:
@@ -159,8 +164,7 @@ def count_grown(container: Container, inventory: Inventory, rate: Rate | None, g
 
     What was measured begins after the first step.
     """
-    each_step = abs(container.length - inventory.step) <= 2
-    if rate is None or rate.per != "step" or not each_step:
+    if rate is None or rate.per != "step" or not has_one_per_step(container, inventory):
         return grew
     return int(rate.rate * container.length)
 
