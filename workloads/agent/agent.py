@@ -267,7 +267,7 @@ class Agent:
                 frames = _frames()
                 where = "%s:%s" % (frames[0]["filename"], frames[0]["line"]) if frames else None
                 fields.update(happened=at, step=self.steps, thread=_thread(), where=where)
-                self.log_event("oom", oom=number, **fields)
+                self.log_event("oom", oom=number, snapshot_follows=takes, **fields)
                 self._open[self._busy] = number
                 self.at_next_step = True
             if takes:

@@ -135,6 +135,32 @@ def _list_unavailable(evidence: Evidence, where: Frame | None, device: Capacity)
     return reasons
 
 
+def explain_later(step: int | None, total: int | None) -> Explanation:
+    """Return what is known of a failure while the agent examines its process.
+
+    Args:
+        step: number of optimizer steps before the failure.
+        total: total bytes of the device; ``None`` if unknown.
+    """
+    at = "" if step is None else f" {at_step(step)}"
+    conclusion = "the snapshot is being written"
+    why = "the agent is examining the process"
+    return Explanation(
+        line=f"OOM{at}: {conclusion}",
+        conclusion=conclusion,
+        cause="unknown",
+        where=None,
+        backward=False,
+        step=step,
+        used=0,
+        device_bytes=total,
+        device_words="not known" if total is None else round_size(total),
+        account=(),
+        advice=(),
+        unavailable=dict.fromkeys(("where", "cause", "account", "advice"), why),
+    )
+
+
 # ---- the driver's own error ----
 
 

@@ -38,6 +38,8 @@ class OomEvent:
     where: str | None
     requested: int | None = None
     frames: tuple[Frame, ...] = ()
+    snapshot_follows: bool = False
+    """True if the agent then takes an inventory and writes a snapshot, or why it could not."""
 
 
 @dataclass(frozen=True, slots=True)

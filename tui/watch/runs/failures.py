@@ -84,7 +84,7 @@ def find_ended_ranks(logs: Sequence[ProcessLog]) -> list[ProcessLog]:
     if not out:
         return []
     ranks = (log for log in logs if log.rank is not None)
-    return [rank for rank in ranks if rank.rank not in out and not rank.ended]
+    return [rank for rank in ranks if not (rank.rank in out or rank.ended or rank.running)]
 
 
 def _find_failed_ranks(logs: Sequence[ProcessLog]) -> list[ProcessLog]:
@@ -94,7 +94,7 @@ def _find_failed_ranks(logs: Sequence[ProcessLog]) -> list[ProcessLog]:
         for log in logs
         if log.rank is not None
         for oom in log.ooms[-1:]
-        if oom.handled is not True
+        if oom.handled is False or (oom.handled is None and not log.running)
     ]
     return [log for _, log in sorted(failed, key=lambda pair: pair[0])]
 

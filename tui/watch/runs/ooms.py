@@ -50,6 +50,8 @@ class Oom:
     text_source: str = REBUILT
     snapshot: Path | None = None
     why_no_snapshot: str = ""
+    is_examined: bool = False
+    """True while the agent of the running process examines it and writes the snapshot."""
     requested: int | None = None
     """Requested bytes of live tensors, not rounded up; ``None`` if the agent gave none."""
     stack: tuple[Frame, ...] = ()

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from tui.allocators.agents import find_running
 from tui.core.text import numbers as fmt
 from tui.snapshots.explain.inventory import Inventory, parse_inventory
 from tui.watch.runs.agent_events import (
@@ -57,6 +58,10 @@ MOST_REASONS = 3
 _LONGEST_TROUBLE = 500
 _MOST_RANK_DIGITS = 9
 SAMPLES = "samples.jsonl"
+_SO_FAST = "OOMs came so fast that not each was given a snapshot"
+_BEING_WRITTEN = "it is being written"
+_UNFINISHED = "its process ended before it was written"
+_NOT_YET_KNOWN = "the process is running: no step and no OOM has followed yet"
 _NOT_SEEN = "it was killed, or left by os._exit: nothing tells whether it went on"
 _REPLACED = "the process executed another program: nothing tells whether this one went on"
 
@@ -106,6 +111,8 @@ class ProcessLog:
     """Number of the program among all that the process has executed."""
     replaced: bool = False
     """True if the process has executed another program since."""
+    running: bool = False
+    """True if it was running when its file was read, to which it may add lines."""
     rehearsed: RehearsedEvent | None = None
     """The measurement of a rehearsal; ``None`` if this was none, or the process was killed."""
 
@@ -142,8 +149,10 @@ def read_folder(folder: Path) -> Contents:
             skipped.append(f"{path.name}: not read, the files before it are {_MOST} already")
             continue
         budget -= min(size, MOST_LOG_BYTES)
+        # In this order: a process that has ended before has written its last line.
+        is_running = bool(find_running(process_of(path.stem)))
         try:
-            reading = _FileReading(folder, path)
+            reading = _FileReading(folder, path, is_running=is_running)
         except OSError as error:
             skipped.append(f"{path.name} cannot be read: {error.strerror or error}")
             continue
@@ -221,6 +230,7 @@ class _FileReading:
         path: of the file, which names the process.
         lines: of the file; ``None`` to read it.
         is_here: the folder is on this machine.
+        is_running: the process runs.
 
     Raises:
         OSError: the file is not regular, or may not be read.
@@ -233,12 +243,14 @@ class _FileReading:
         lines: Iterable[bytes] | None = None,
         *,
         is_here: bool = True,
+        is_running: bool = False,
     ) -> None:
         self.logs: list[ProcessLog] = []
         self.skipped: list[str] = []
         self._folder = folder
         self._path = path
         self._is_here = is_here
+        self._is_running = is_running
         self._program: _ProgramReading | None = None
         self._count = 0
         for number, line in enumerate(self._lines() if lines is None else lines, 1):
@@ -289,7 +301,14 @@ class _FileReading:
         own = process_of(event.identity)
         identity = own if program == 1 else f"{own}.{program}"
         return ProcessLog(
-            identity, event.pid, event.host, event.rank, event.torch, event.at, program=program
+            identity,
+            event.pid,
+            event.host,
+            event.rank,
+            event.torch,
+            event.at,
+            program=program,
+            running=self._is_running,
         )
 
     def _finish(self) -> None:
@@ -315,6 +334,8 @@ class _ProgramReading:
         self._folder = folder
         self._is_here = is_here
         self._ooms: dict[int, Oom] = {}
+        self._awaited: set[int] = set()
+        """OOMs whose snapshots have begun."""
         self._snapshots: list[RequestedSnapshot] = []
         self._troubles: list[str] = []
         self._ran_out = False
@@ -335,6 +356,7 @@ class _ProgramReading:
         elif isinstance(event, InventoryEvent):
             self._change(event.oom, inventory=_inventory(event))
         elif isinstance(event, NoSnapshotEvent):
+            self._awaited.discard(event.oom)
             self._change(event.oom, why_no_snapshot=event.text)
         elif isinstance(event, TroubleEvent):
             self._troubles.append(f"{event.doing}: {event.text}"[:_LONGEST_TROUBLE])
@@ -368,6 +390,7 @@ class _ProgramReading:
         path = self._folder / plain_name(event.name)
         if not self._is_here:
             if event.oom is not None:
+                self._awaited.discard(event.oom)
                 self._change(event.oom, why_no_snapshot=f"it is on {self._log.host}: {path}")
             return
         exists = regular_size(path) is not None
@@ -375,6 +398,7 @@ class _ProgramReading:
             if exists and len(self._snapshots) < MOST_SNAPSHOTS:
                 self._snapshots.append(RequestedSnapshot(event.at, event.step, path))
             return
+        self._awaited.discard(event.oom)
         if exists:
             self._change(event.oom, snapshot=path, why_no_snapshot="")
         elif path.is_symlink() or path.exists():
@@ -389,12 +413,16 @@ class _ProgramReading:
     def _apply_oom(self, event: OomEvent) -> None:
         if event.oom in self._ooms or len(self._ooms) < MOST_OOMS:
             self._ooms[event.oom] = _oom(event)
+            if event.snapshot_follows:
+                self._awaited.add(event.oom)
         else:
             self.beyond = f"OOMs beyond the first {fmt.count(MOST_OOMS)} are skipped"
 
     def result(self) -> ProcessLog:
         """Return the program's log, once all events were applied."""
-        ooms = [_judge(oom, self._log, self._ran_out) for oom in self._ooms.values()]
+        ooms = [
+            _judge(self._note_awaited(oom), self._log, self._ran_out) for oom in self._ooms.values()
+        ]
         return replace(
             self._log,
             ooms=_reuse_inventories(ooms),
@@ -402,6 +430,14 @@ class _ProgramReading:
             snapshots=tuple(self._snapshots),
             troubles=tuple(self._troubles),
         )
+
+    def _note_awaited(self, oom: Oom) -> Oom:
+        """Return an OOM with why its snapshot is absent if the snapshot was begun."""
+        if oom.number not in self._awaited:
+            return oom
+        if not self._log.running or self._log.ended or oom.handled:
+            return replace(oom, why_no_snapshot=_UNFINISHED)
+        return replace(oom, why_no_snapshot=_BEING_WRITTEN, is_examined=True)
 
 
 REUSED_WITHIN = 0.1
@@ -457,7 +493,7 @@ def _oom(event: OomEvent) -> Oom:
     return replace(
         oom,
         text=rebuilt_text(oom),
-        why_no_snapshot="OOMs came so fast that not each was given a snapshot",
+        why_no_snapshot=_SO_FAST,
         why_not_known=_NOT_SEEN,
     )
 
@@ -471,8 +507,10 @@ def _judge(oom: Oom, log: ProcessLog, ran_out: bool) -> Oom:
     A program that catches the OOM and leaves by ``sys.exit(1)`` leaves no exception; the
     evidence of its exit code is added by :mod:`tui.watch.runs.failures`.
     """
-    if oom.handled or not log.ended:
+    if oom.handled:
         return oom
+    if not log.ended:
+        return replace(oom, why_not_known=_NOT_YET_KNOWN) if log.running else oom
     if ran_out and (oom.request is None or format_request(oom.request) in log.text):
         return replace(
             oom, handled=False, why_not_known="", text=log.text, text_source=FROM_EXCEPTION
@@ -488,7 +526,7 @@ def _as_replaced(log: ProcessLog) -> ProcessLog:
         oom if oom.handled is not None else replace(oom, why_not_known=_REPLACED)
         for oom in log.ooms
     )
-    return replace(log, replaced=True, ooms=ooms)
+    return replace(log, replaced=True, running=False, ooms=ooms)
 
 
 def joined(programs: Sequence[ProcessLog]) -> ProcessLog:

@@ -97,6 +97,8 @@ def describe_process(log: ProcessLog, ended_by: str = "", *, is_over: bool = Fal
     end = "; it was killed, called os._exit, or is still running"
     if is_over:
         end = "; it was killed or called os._exit"
+    if log.running:
+        end = "; it is running"
     if log.ended:
         end = ""
     if ended_by and not log.ended:

@@ -91,7 +91,8 @@ class RunFolder:
         # Samples are left out: they grow all the time and do not come from an agent.
         files = [*agent_files(self._place), self._place / "agent-errors.log"]
         snapshots = snapshots_in(self._place)
-        stamp = (_with_sizes(files), snapshots)
+        # A process that is killed changes no file.
+        stamp = (_with_sizes(files), snapshots, processes_of(self._place))
         if stamp != self._stamp:
             self._stamp = stamp
             self._read = read_folder(self._place), tuple(troubles_in(self._place))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from tui.allocators.findings import Finding, GrowthPer, GrowthRate, Track
 from tui.devices.state.watched_processes import Allocator, WatchedProcesses
 from tui.snapshots.explain.evidence import Circumstances, Evidence, Holder, Rate
-from tui.snapshots.explain.explain import explain, explain_driver_oom
+from tui.snapshots.explain.explain import explain, explain_driver_oom, explain_later
 from tui.snapshots.explain.explanation import Explanation
 from tui.snapshots.explain.frames import Frame, find_user_frame
 from tui.snapshots.explain.inventory import Container, Inventory, Variable, find_main_stack
@@ -201,6 +201,8 @@ def explain_without_snapshot(oom: Oom, known: Circumstances) -> Explanation:
     if oom.request is None or oom.free is None or oom.limit is None:
         stack = requesting_stack(oom, inventory)
         return explain_driver_oom(stack, oom.step, oom.thread, oom.reserved, known)
+    if oom.is_examined and inventory is None:
+        return explain_later(oom.step, known.total)
     threads = () if inventory is None else inventory.threads
     limited = oom.is_at_process_limit
     message = _parse_exception(oom)

@@ -275,7 +275,8 @@ def _describe_end(log: ProcessLog | None, gone: bool) -> str:
         return f"ended by {log.kind}" if log.kind else "ended"
     if not gone:
         return ""
-    return KILLED if log is not None else "ended"
+    # The last lines of a process that ran when its log was read are still to be read.
+    return KILLED if log is not None and not log.running else "ended"
 
 
 def _collect_marks(

@@ -97,7 +97,7 @@ def describe_oom(newest: ProcessOom, selected: WatchedDevice | None, cells: int)
     words = f"{who}: {describe_request(oom)}"
     row = newest.row
     is_in_row = shows_whole_state(row, cells)
-    if not (ended_by_oom(row) and is_in_row):
+    if not (oom.is_examined or (ended_by_oom(row) and is_in_row)):
         words += f"; {clean(describe_outcome(oom))}"
     if row.ended and not (ended_by_oom(row) or is_in_row):
         words += f", {clean(row.ended)}"
