@@ -33,12 +33,12 @@ from tui.allocators.messages import WatchHello
 from tui.core.events import Topic, WatchStatus
 from tui.core.text.glyphs import GLYPHS
 from tui.devices.memory import OTHER_PARTS, Gauge, ProcessMemory, account
-from tui.devices.memory.model import Absent, Stale, get_value
-from tui.devices.memory.others import OLD, account_of
+from tui.devices.memory.model import Absent, Stale, Value, get_value
+from tui.devices.memory.others import OLD, account_age, account_of
 from tui.devices.state.history import MemoryPoint
 from tui.devices.state.watched_processes import MOST_ENDED, Allocator
 from tui.devices.views.history import RecentReadings
-from tui.devices.views.memory import bar_line, legend_lines, other_lines
+from tui.devices.views.memory import bar_line, legend_lines, memory_title, other_lines
 from tui.devices.views.memory_account import account_details
 from tui.devices.views.process_memory import process_history, process_lines
 from tui.devices.views.process_rows import ProcessRow, process_rows
@@ -112,6 +112,23 @@ def test_the_history_has_a_point_a_second_at_most_with_the_highest_of_it() -> No
     points = allocator(state).recent
     assert [point.allocated for point in points] == [3 * GIB, 2 * GIB]
     assert points[-1].process == int(4.1 * GIB)
+
+
+def test_an_account_older_than_the_newest_figures_has_its_age() -> None:
+    state = watched()
+    actual = allocator(state)
+    view = next(item for item in state.machine.devices if item.key == actual.placed.id)
+    assert account_age(actual, view, NOW + 0.5) is None
+    state.publish(said(figures(at=NOW + 1.3, allocated=4 * GIB, reserved=5 * GIB)))
+    assert gauge_of(state, actual, NOW + 1.5).term("allocated").bytes == Value(2 * GIB)
+    age = account_age(actual, view, NOW + 1.5)
+    then = actual.consistent_reading(view, NOW + 1.5).torch
+    assert then is not None
+    assert age is not None
+    assert age == pytest.approx(NOW + 1.5 - then.at)
+    assert age > 0.2
+    title = memory_title(gauge_of(state, actual, NOW + 1.5), view, 100, age_s=age)
+    assert title.endswith(f"as of {age:.1f} s ago")
 
 
 def test_a_process_that_ends_keeps_its_last_figures_and_its_gpu() -> None:

@@ -170,6 +170,21 @@ def account_in(
     return view or DeviceView(allocator.figures.device), gauge
 
 
+def account_age(allocator: Allocator, view: DeviceView, now: float) -> float | None:
+    """Return the age in seconds of an account's figures if the process has newer, other ones.
+
+    Args:
+        allocator: the process's allocator on the device.
+        view: the device.
+        now: Unix time.
+    """
+    newest, then = allocator.figures, allocator.consistent_reading(view, now).torch
+    if then is None or allocator.ended or view.nvml is None:
+        return None
+    is_same = (then.allocated, then.reserved) == (newest.allocated, newest.reserved)
+    return None if is_same else max(0.0, now - then.at)
+
+
 def account_of(
     allocator: Allocator,
     view: DeviceView | None,
