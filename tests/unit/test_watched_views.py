@@ -34,7 +34,7 @@ from tui.watch.session.run_folder import StoredRun
 from tui.watch.session.stored_ooms import explain_stored
 from tui.watch.state.explained import ProcessOom, newest_oom
 from tui.watch.state.processes import REHEARSED
-from tui.watch.state.run import Mark, WatchedDevice
+from tui.watch.state.run import GpuOccupancy, Mark, WatchedDevice
 from tui.watch.views.memory_plot import (
     MOST_OF_A_KIND,
     NOT_READ,
@@ -224,12 +224,22 @@ def test_a_rehearsed_process_is_not_said_to_have_used_no_cuda() -> None:
 def test_a_device_of_an_ended_run_is_summed_up_in_one_line() -> None:
     assert summarize_memory(device()).startswith("peak ")
     still = device(growth=GrowthRate(0.0, 0.0, 0.0))
-    assert summarize_memory(still).endswith(" reserved; allocated does not grow: 0 B/step")
+    assert summarize_memory(still).endswith(" reserved, no growth")
+    counted = device(growth=GrowthRate(0.0, 0.0, 0.0, span=59.0), growth_per="step")
+    assert summarize_memory(counted).endswith(" reserved, no growth in 59 steps")
+    of_all = GpuOccupancy(8 * GIB, 0, ())
+    assert " of 8.0 GiB allocated" in summarize_memory(replace(counted, gpu=of_all))
     leak = Finding("growth", "allocated grows 6.1 MiB/step", "torch's figures")
     assert "grow" not in summarize_memory(device(findings=(leak,)))
     unread = device(figures=None)
     unread = replace(unread, process=replace(unread.process, reason="torch is still being loaded"))
     assert summarize_memory(unread) == "peak n/a: torch is still being loaded"
+
+
+def test_a_process_that_ended_without_an_oom_has_the_same_conclusion_on_its_page() -> None:
+    row = device(growth=GrowthRate(0.0, 0.0, 0.0, span=59.0), growth_per="step", ended="ended")
+    row = replace(row, at_oom=None)
+    assert plain(trend_lines(row, 120)[-1]).strip() == summarize_memory(row)
 
 
 def test_a_leak_is_named_with_its_rate_and_its_source_is_left_to_the_explanation() -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from tui.allocators.findings import NEVER_KNOWN, Track
+from tui.allocators.findings import NEVER_KNOWN, SHORTEST_GROWTH_S, Track
 from tui.allocators.messages import Placed, Seen
 from tui.core.events import EventBus
 from tui.core.text import numbers as text
@@ -35,8 +35,9 @@ from tui.watch.runs.process_logs import ProcessLog, joined
 from tui.watch.runs.rehearsals import read_note
 from tui.watch.runs.run_summary import describe_finished_run, describe_oom_kills, describe_process
 from tui.watch.runs.runs import StartedRun
+from tui.watch.session.followed_run import VISIBLE_S
 from tui.watch.session.run_folder import RunFolder, RunReading
-from tui.watch.session.sampler import Sampler
+from tui.watch.session.sampler import SAMPLE_S, Sampler
 from tui.watch.state.alarms import WatchAlarms, watched_facts
 from tui.watch.state.processes import RunProcesses
 from tui.watch.views.run import summarize_memory
@@ -163,11 +164,16 @@ class RunWithoutScreen:
         session = DeviceSession(bus, MachineState(bus), DEVICES_S)
         sampler = Sampler(run, partial(self._apply_event, run), session.shared_watch, starter=True)
         bus.subscribe(Sample, partial(self._apply_sample, sampler))
+        # As on the screen, until a growth is known by its duration: it needs many readings before.
+        sampler.set_pace(VISIBLE_S)
+        loop = asyncio.get_running_loop()
+        slowing = loop.call_later(SHORTEST_GROWTH_S, sampler.set_pace, SAMPLE_S)
         session.watch()
         sampling = asyncio.create_task(sampler.run())
         try:
             await self._wait_for_end(process, run)
         finally:
+            slowing.cancel()
             sampling.cancel()
             (ended,) = await asyncio.gather(sampling, return_exceptions=True)
             await session.stop()

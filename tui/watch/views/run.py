@@ -270,16 +270,30 @@ def _format_rounded(value: float, half_width: float) -> str:
 
 
 def summarize_memory(row: WatchedDevice) -> str:
-    """Return a device's peaks until the last reading, and its growth unless a finding states it."""
+    """Return a device's peaks until the last reading, and its growth unless a finding states it.
+
+    It is the conclusion on a process that ended without an OOM.
+    """
     figures = row.figures
     if figures is None:
         why = row.process.reason or "not read before the process ended"
         return f"peak {text.NA}: {why}"
-    peaks = (
-        f"peak {text.size(figures.allocated_peak)} allocated,"
-        f" {text.size(figures.reserved_peak)} reserved"
-    )
+    total = None if row.gpu is None else row.gpu.total
+    most = text.size(figures.allocated_peak)
+    if total is not None:
+        most = text.size_pair(figures.allocated_peak, total, " of ")
+    peaks = f"peak {most} allocated, {text.size(figures.reserved_peak)} reserved"
+    if row.growth is not None and row.growth.low == row.growth.high == 0:
+        return f"{peaks}, no growth{_format_span(row.growth, row.growth_per)}"
     return f"{peaks}; {format_growth(row)}" if _states_growth(row) else peaks
+
+
+def _format_span(growth: GrowthRate, per: str) -> str:
+    """Return over how many steps or seconds a growth was measured; empty if unknown."""
+    if not growth.span:
+        return ""
+    span = int(growth.span)
+    return f" in {text.count(span, 'step') if per == 'step' else text.duration(span)}"
 
 
 def _states_growth(row: WatchedDevice) -> bool:
@@ -290,8 +304,13 @@ def _states_growth(row: WatchedDevice) -> bool:
 
 
 def trend_lines(row: WatchedDevice, cells: int) -> list[Line]:
-    """Return the findings over time: a leak with its rate, then growth, then the rest."""
+    """Return the findings over time: a leak with its rate, then growth, then the rest.
+
+    Of a process that has ended without an OOM, the peaks stand before its growth.
+    """
     lines = finding_lines(row.findings, cells)
+    if row.ended and row.at_oom is None:
+        return lines + paragraph(summarize_memory(row), cells, TextStyle.PLAIN, indent="  ")
     if _states_growth(row):
         lines += paragraph(format_growth(row), cells, TextStyle.PLAIN, indent="  ")
     return lines
