@@ -126,6 +126,15 @@ def test_a_history_alone_says_what_it_shows(
     check_explanation(found, cause, line, advice)
 
 
+def test_an_evaluation_that_keeps_its_passes_is_first_told_to_save_none() -> None:
+    purposes = (Purpose("forward pass", 6900 * MIB, "train.py:13 train", 6400 * MIB),)
+    kept = replace(KEPT, where=Frame(PROGRAM, 66, "_evaluate"))
+    found = explain(evidence(purposes=purposes, growth=kept, step=None, history=True))
+    first, second, *_ = [remedy.what for remedy in found.advice]
+    assert first.startswith("in evaluation, use torch.no_grad()")
+    assert second.startswith("in training, call backward()")
+
+
 def test_passes_that_grow_lead_before_a_limit_that_they_reach() -> None:
     purposes = (Purpose("forward pass", 6900 * MIB, "train.py:13 train", 6400 * MIB),)
     limited = evidence(purposes=purposes, growth=KEPT, allowed=MIB, history=True)

@@ -18,7 +18,7 @@ from tui.snapshots.explain.account import (
 )
 from tui.snapshots.explain.allocator_advice import FailedRequest
 from tui.snapshots.explain.conclusion import BESIDE_LEFT_OVERS, find_roundup
-from tui.snapshots.explain.evidence import Evidence
+from tui.snapshots.explain.evidence import Evidence, Growth
 from tui.snapshots.explain.explanation import LeadingCause, Remedy
 from tui.snapshots.explain.frames import Frame, format_line, goes_through, in_backward
 from tui.snapshots.explain.holders import (
@@ -133,7 +133,7 @@ def _advise_on_activations(request: FailedRequest) -> Iterator[Remedy]:
     evaluates = request.where is not None and EVALUATES.search(request.where.name)
     has_name = evaluates or find_waiting_graphs(evidence) or find_sum_of_passes(evidence)
     if evidence.kept_passes is not None and not has_name:
-        yield from _advise_on_kept_passes(describe_site(evidence.kept_passes))
+        yield from _advise_on_kept_passes(evidence.kept_passes)
         return
     of_program = _advise_on_saved_passes(request)
     if of_program is not None:
@@ -242,16 +242,19 @@ def _find_untrained(evidence: Evidence) -> str:
     return max(untrained, key=lambda part: part.bytes).owner if untrained else ""
 
 
-def _advise_on_kept_passes(site: str) -> Iterator[Remedy]:
+def _advise_on_kept_passes(growth: Growth) -> Iterator[Remedy]:
     """Return what helps if the history does not show why the passes are kept."""
-    yield Remedy(
-        f"in training, call backward() in each iteration of {site}, not after the last",
+    of_training = Remedy(
+        f"in training, call backward() in each iteration of {describe_site(growth)}, not after the "
+        "last",
         "each frees its own graph, and gradients add up",
     )
-    yield Remedy(
+    of_evaluation = Remedy(
         "in evaluation, use torch.no_grad(), or store detach() or item()",
         "a stored tensor keeps its graph",
     )
+    evaluates = growth.where is not None and EVALUATES.search(growth.where.name)
+    yield from (of_evaluation, of_training) if evaluates else (of_training, of_evaluation)
 
 
 def _advise_on_inference(request: FailedRequest) -> Iterator[Remedy]:
