@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tui.snapshots.analysis.verdict import find_matching_text
-from tui.snapshots.explain.oom_text import OomText, parse_oom_texts, to_bytes
+from tui.snapshots.explain.oom_text import OomText, choose_process, parse_oom_texts, to_bytes
 
 MIB, GIB = 1 << 20, 1 << 30
 
@@ -114,3 +114,18 @@ def test_any_text_is_read_without_an_error(text: str) -> None:
 )
 def test_units(number: str, unit: str, size: int) -> None:
     assert to_bytes(number, unit) == size
+
+
+def test_the_size_of_this_process_is_nvmls_if_the_text_rounds_it() -> None:
+    (message,) = parse_oom_texts(
+        "CUDA out of memory. Tried to allocate 16.00 MiB. GPU 0 has a total capacity of 7.40 GiB "
+        "of which 9.00 MiB is free. Including non-PyTorch memory, this process has 7.39 GiB memory "
+        "in use. Of the allocated memory 6.86 GiB is allocated by PyTorch, and 2.00 MiB is "
+        "reserved by PyTorch but unallocated."
+    )
+    exact = message.process
+    assert exact is not None
+    assert choose_process(message, exact - (1 << 20)) == exact - (1 << 20)
+    assert choose_process(message, exact - (64 << 20)) == exact
+    assert choose_process(message, None) == exact
+    assert choose_process(None, 5) == 5

@@ -16,7 +16,7 @@ from tui.snapshots.analysis.layout import DEFAULT_POOL, Filled, Layout
 from tui.snapshots.explain.evidence import Circumstances, Evidence, Growth, Purpose
 from tui.snapshots.explain.frames import Frame, classify_frame, goes_through, in_backward
 from tui.snapshots.explain.inventory import Inventory, ThreadStack
-from tui.snapshots.explain.oom_text import OomText, list_other_holders
+from tui.snapshots.explain.oom_text import OomText, choose_process, list_other_holders
 from tui.snapshots.model.results import Entry, State
 from tui.snapshots.model.snapshot import Action, Trace
 
@@ -199,7 +199,6 @@ def gather_evidence(
         refused = facts.free >= needed and state.reserved + needed > facts.limit
         total, allowed = (circumstances.total, facts.limit) if refused else (facts.limit, allowed)
     known = list_purposes(table, device.categories, stacks, event)
-    own = None if message is None else message.process
     half, narrow = find_half_block(device, event, entry.size, state.live, inventory)
     history = has_history(trace) or bool(known)
     stack = select_python_frames(entry.stack) or (() if facts is None else facts.stack)
@@ -228,7 +227,7 @@ def gather_evidence(
         graphs_cached=cached.get("CUDA graphs", 0),
         pools_cached=cached.get("MemPool", 0),
         private_cached=cached.get("private pools", 0),
-        process=circumstances.process if own is None else own,
+        process=choose_process(message, circumstances.process),
         others=figures.others,
         others_least=figures.others_least,
         holders=circumstances.holders or list_other_holders(message, circumstances.known),

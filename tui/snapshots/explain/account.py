@@ -18,6 +18,7 @@ from tui.snapshots.explain.frames import goes_through, in_backward
 from tui.snapshots.explain.holders import is_of_one_graph
 from tui.snapshots.explain.inventory import ModelPart, split_owner
 from tui.snapshots.explain.leak_facts import Leak
+from tui.snapshots.explain.oom_text import ROUNDED
 
 GIB = 1 << 30
 USUAL = (2, 3, 4, 6, 8, 10, 11, 12, 16, 20, 24, 32, 40, 48, 64, 80, 94, 96, 128, 141, 180, 192, 288)
@@ -264,10 +265,6 @@ def _divide_cached(evidence: Evidence, torch: _Whole) -> None:
         torch.deduct_rest("cached", "not in use: fragmentation, streams, pools")
     else:
         torch.deduct_rest("fragmentation", "cached beside live blocks")
-
-
-ROUNDED = (1 << 30) // 200
-"""Bytes by which a figure of an exception's text may be too small: it has two decimals of a GiB."""
 
 
 def _divide_outside(evidence: Evidence, device: _Whole) -> None:

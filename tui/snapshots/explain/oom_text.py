@@ -13,6 +13,9 @@ from itertools import pairwise
 
 from tui.snapshots.explain.evidence import Holder
 
+ROUNDED = (1 << 30) // 200
+"""Bytes by which a printed size may be wrong: it has two decimals of a GiB."""
+
 
 @dataclass(frozen=True, slots=True)
 class OomText:
@@ -161,6 +164,19 @@ def compute_others(message: OomText, reserved: int, free: int | None) -> int | N
                 sizes.remove(own)
         return sum(sizes)
     return None
+
+
+def choose_process(message: OomText | None, listed: int | None) -> int | None:
+    """Return the bytes of this process on the device, exact if possible.
+
+    Args:
+        message: the exception's text, with two decimals of a GiB.
+        listed: the bytes that NVML listed, perhaps at another moment.
+    """
+    printed = None if message is None else message.process
+    if printed is None or (listed is not None and abs(listed - printed) <= ROUNDED):
+        return listed
+    return printed
 
 
 def list_other_holders(message: OomText | None, known: tuple[Holder, ...]) -> tuple[Holder, ...]:

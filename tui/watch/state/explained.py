@@ -17,6 +17,7 @@ from tui.snapshots.explain.frames import Frame, find_user_frame
 from tui.snapshots.explain.inventory import Container, Inventory, Variable, find_main_stack
 from tui.snapshots.explain.oom_text import (
     OomText,
+    choose_process,
     compute_others,
     list_other_holders,
     parse_oom_texts,
@@ -210,7 +211,6 @@ def explain_without_snapshot(oom: Oom, known: Circumstances) -> Explanation:
     others = sum(holder.bytes for holder in holders) if holders else None
     if others is None and message is not None:
         others = compute_others(message, oom.reserved, oom.free)
-    own = None if message is None else message.process
     return explain(
         Evidence(
             device=oom.device,
@@ -223,7 +223,7 @@ def explain_without_snapshot(oom: Oom, known: Circumstances) -> Explanation:
             free=oom.free,
             total=_find_total(message, known) if limited else oom.limit,
             allowed=oom.limit if limited else None,
-            process=known.process if own is None else own,
+            process=choose_process(message, known.process),
             others=others,
             # The allocator returns whole free segments before it fails.
             stuck=max(0, oom.reserved - oom.allocated),
