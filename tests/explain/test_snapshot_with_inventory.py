@@ -204,3 +204,14 @@ def test_a_process_of_a_text_is_named_where_nvml_has_listed_it() -> None:
     told = judged(plain, known, text).explanation
     assert told.cause == "other processes"
     assert "process 4242 ben python serve.py 9.5 GiB" in told.line
+
+
+def test_the_agents_total_replaces_the_rounded_one_of_the_text() -> None:
+    found = watched()
+    exact = replace(found, agent=AgentRecord(replace(FACTS, limit=7 * GIB + 3 * MIB), TAKEN))
+    text = (
+        "CUDA out of memory. Tried to allocate 64.00 MiB. GPU 0 has a total capacity of 7.00 GiB "
+        "of which 10.00 MiB is free."
+    )
+    assert judged(exact, text=text).explanation.device_bytes == 7 * GIB + 3 * MIB
+    assert judged(exact, text=text).explanation.used == 7 * GIB - 7 * MIB

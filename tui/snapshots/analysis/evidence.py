@@ -16,7 +16,12 @@ from tui.snapshots.analysis.layout import DEFAULT_POOL, Filled, Layout
 from tui.snapshots.explain.evidence import Circumstances, Evidence, Growth, Purpose
 from tui.snapshots.explain.frames import Frame, classify_frame, goes_through, in_backward
 from tui.snapshots.explain.inventory import Inventory, ThreadStack
-from tui.snapshots.explain.oom_text import OomText, choose_process, list_other_holders
+from tui.snapshots.explain.oom_text import (
+    TEXT_ROUNDING,
+    OomText,
+    choose_process,
+    list_other_holders,
+)
 from tui.snapshots.model.results import Entry, State
 from tui.snapshots.model.snapshot import Action, Trace
 
@@ -194,10 +199,13 @@ def gather_evidence(
     cached = sum_private_cached(device.layout(event), stacks, entry.pool or DEFAULT_POOL)
     needed = figures.needed
     total, allowed = figures.total, figures.allowed
-    if facts is not None and total is None:
+    if facts is not None:
         # torch passes its observer the device's total, or the part that it was allowed to use.
         refused = facts.free >= needed and state.reserved + needed > facts.limit
-        total, allowed = (circumstances.total, facts.limit) if refused else (facts.limit, allowed)
+        if total is None and refused:
+            total, allowed = circumstances.total, facts.limit
+        elif total is None or (not refused and abs(total - facts.limit) <= TEXT_ROUNDING):
+            total = facts.limit
     known = list_purposes(table, device.categories, stacks, event)
     half, narrow = find_half_block(device, event, entry.size, state.live, inventory)
     history = has_history(trace) or bool(known)

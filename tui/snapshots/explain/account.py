@@ -18,7 +18,7 @@ from tui.snapshots.explain.frames import goes_through, in_backward
 from tui.snapshots.explain.holders import is_of_one_graph
 from tui.snapshots.explain.inventory import ModelPart, split_owner
 from tui.snapshots.explain.leak_facts import Leak
-from tui.snapshots.explain.oom_text import ROUNDED
+from tui.snapshots.explain.oom_text import TEXT_ROUNDING
 
 GIB = 1 << 30
 USUAL = (2, 3, 4, 6, 8, 10, 11, 12, 16, 20, 24, 32, 40, 48, 64, 80, 94, 96, 128, 141, 180, 192, 288)
@@ -275,7 +275,7 @@ def _divide_outside(evidence: Evidence, device: _Whole) -> None:
             evidence.others or 0, evidence.others_least
         )
         left = device.left - outside - others
-        if evidence.text and 0 < left <= ROUNDED:
+        if evidence.text and 0 < left <= TEXT_ROUNDING:
             outside += left  # no memory of others, but the rounding of this figure
         device.deduct("outside torch", outside, "CUDA context, kernels, libraries")
     if evidence.holders:

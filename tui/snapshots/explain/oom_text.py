@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from tui.snapshots.explain.evidence import Holder
 
-ROUNDED = (1 << 30) // 200
+TEXT_ROUNDING = (1 << 30) // 200
 """Bytes by which a printed size may be wrong: it has two decimals of a GiB."""
 
 
@@ -174,7 +174,7 @@ def choose_process(message: OomText | None, listed: int | None) -> int | None:
         listed: the bytes that NVML listed, perhaps at another moment.
     """
     printed = None if message is None else message.process
-    if printed is None or (listed is not None and abs(listed - printed) <= ROUNDED):
+    if printed is None or (listed is not None and abs(listed - printed) <= TEXT_ROUNDING):
         return listed
     return printed
 
