@@ -396,9 +396,10 @@ def test_equal_frames_are_counted_and_the_user_s_are_marked() -> None:
         (40, "2.9 GiB at demo_workloads.py:66 forward"),
         (35, "2.9 GiB at demo_workloads.py:66 fo…"),
         (31, "2.9 GiB at demo_workloads.py:66"),
-        (30, "2.9 GiB at demo_wor…oads.py:66"),
-        (20, "2.9 GiB at dem…py:66"),
-        (12, "2.9 GiB at…"),
+        (30, "demo_workloads.py:66"),
+        (20, "demo_workloads.py:66"),
+        (19, "demo_wor…oads.py:66"),
+        (8, "2.9 GiB…"),
     ],
 )
 def test_a_place_that_is_cut_keeps_its_line(cells: int, fitted: str) -> None:

@@ -63,7 +63,7 @@ from tui.snapshots.views.timeline_edges import GUTTER
 LEAST_PICTURE_ROWS, MOST_PICTURE_ROWS = 8, 40
 """Rows of the timeline below the verdict with its legend; with fewer empty rows, there is none."""
 LEAST_CHART_ROWS = 6
-"""Rows of that timeline without its legend, which has a name for each layer that is drawn."""
+"""Rows of its columns: with fewer, layers that share a cell alternate from column to column."""
 INDENT = "  "
 """The text above the legend begins as far from the frame."""
 STILL_JUDGING = "the verdict is not ready yet: press i again when it is shown"
@@ -302,7 +302,7 @@ class VerdictPane(SnapshotPane):
         shown = False
         if timeline is not None and timeline.buckets and rows >= LEAST_PICTURE_ROWS:
             legend = self._legend(timeline, self.size.width, rows)
-            shown = rows - len(legend) >= LEAST_CHART_ROWS
+            shown = layers.rows_of(timeline, rows - len(legend)) >= LEAST_CHART_ROWS
         elif page is not None and page.rows:
             shown = rows >= LEAST_PICTURE_ROWS
         self.picture.display = shown

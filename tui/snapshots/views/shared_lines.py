@@ -79,7 +79,8 @@ def format_clock(time_us: int | None) -> str:
 def fit_place(words: str, cells: int) -> str:
     """Cut words, if they are too long, so that the line that they name is left.
 
-    What follows the line is cut first, then the middle of the file's name.
+    What follows the line is cut first, then what precedes it, and at last the middle of the
+    file's name.
     """
     place = PLACE.search(words)
     if place is None or cell_len(words) <= cells:
@@ -90,12 +91,14 @@ def fit_place(words: str, cells: int) -> str:
         return fit(words, cells)
     if cell_len(head) <= cells:
         return head
-    kept = len(name) - (cell_len(head) + len(mark) - cells)
+    if cell_len(place[0]) <= cells:
+        return place[0]
+    kept = len(name) - (cell_len(place[0]) + len(mark) - cells)
     if kept < LEAST_NAME:
         return fit(words, cells)
     end = kept // 2
     short = f"{name[: kept - end]}{mark}{name[len(name) - end :]}"
-    return fit(head[: place.start()] + short + head[place.end(1) :], cells)
+    return fit(short + place[0][len(name) :], cells)
 
 
 def waiting_mark(store: SnapshotStore, need: Need[Any, Any]) -> str:
