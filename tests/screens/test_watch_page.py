@@ -56,7 +56,7 @@ from tui.watch.screens.dialogs import (
     StacksScreen,
     TwoSnapshotsScreen,
 )
-from tui.watch.screens.panes import WatchedMemoryPane
+from tui.watch.screens.panes import RunPane, WatchedMemoryPane
 from tui.watch.session.rehearsal_start import RehearsalRequest
 from tui.watch.state.run import Mark, WatchedRun
 
@@ -138,6 +138,23 @@ async def test_the_plot_of_an_oom_is_over_the_steps_that_its_conclusion_counts()
     async with on_runs(watched(few)) as at:
         await at.press("enter")
         assert "GiB over time in s" in at.text
+
+
+async def test_the_plot_keeps_its_lower_edge_when_the_lines_above_it_grow(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    row = device()
+    oom = an_oom(handled=None, snapshot=None, why_no_snapshot="the disk is full")
+    failed = watched(replace(row, log=process_log(ooms=(oom,), oom_count=1)))
+    async with on_runs(watched(row), size=(120, 40)) as at:
+        await at.press("enter")
+        monkeypatch.setattr(WatchedMemoryPane, "on_resize", lambda *_: None)
+        before = at.app.screen.query_one(WatchedMemoryPane).size.height
+        at.runs.state = failed
+        at.app.screen.query_one(RunPane).state_changed()
+        await at.on.settle()
+        assert at.app.screen.query_one(WatchedMemoryPane).size.height < before
+        assert "0\u2514" in at.text
 
 
 async def test_from_the_list_to_a_run_to_its_output_and_back() -> None:

@@ -499,7 +499,8 @@ class WatchedMemoryPane(Pane):
         self.body.display = not alone
         self._plot.display = fits
         if fits:
-            self._plot.styles.height = left if wide or alone else above
+            # A header that grows takes rows at once, before this pane shares out the rest.
+            self._plot.styles.height = "1fr" if wide or alone else above
         for part in (self._bar, self._legend, self._findings_view, self._plot, self.body):
             part.rebuild()
 
