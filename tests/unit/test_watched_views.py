@@ -540,3 +540,30 @@ def test_a_cpu_build_of_torch_computes_on_the_cpu_and_has_no_allocated_memory() 
     process = replace(unread().process, reason=CPU_BUILD, word="cpu")
     row = plain(device_line(replace(unread(), process=process), 200)).split()
     assert row[2:4] == ["cpu", "n/a"]
+
+
+def test_a_process_that_failed_between_two_readings_has_words_and_no_flat_block() -> None:
+    row = ran_out()
+    (at,) = [mark.at for mark in row.marks if mark.kind == "OOM"]
+    after = tuple(replace(row.points[-1], at=at + number) for number in range(1, 9))
+    late = replace(row, points=(replace(row.points[-1], at=at - 0.1), *after))
+    (words,) = [plain(each) for each in plot_of(late, "time", 100, 30)]
+    assert words.startswith("Too fast for a curve: 1 sample before its OOM.")
+    assert len(plot_of(row, "time", 100, 30)) > 1
+
+
+def test_the_memory_outside_torch_lies_between_two_levels_of_the_plot() -> None:
+    row = ran_out()
+    oom = row.last_oom
+    assert oom is not None
+    assert row.log is not None
+    assert oom.limit is not None
+    apart = replace(oom, reserved=oom.limit - (30 << 30), free=0)
+    shown = replace(row, log=replace(row.log, ooms=(apart,)))
+    words = "\n".join(plain(each) for each in plot_of(shown, "time", 120, 40))
+    assert "less memory outside torch" in words
+    near = replace(oom, reserved=oom.limit - (1 << 20), free=0)
+    shown = replace(row, log=replace(row.log, ooms=(near,)))
+    words = "\n".join(plain(each) for each in plot_of(shown, "time", 120, 40))
+    assert "limit " in words
+    assert "less memory outside torch" not in words

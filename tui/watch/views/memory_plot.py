@@ -10,10 +10,12 @@ from dataclasses import replace
 from typing import Literal
 
 from tui.allocators.messages import NO_TORCH
+from tui.core.text import numbers as text
 from tui.devices.state.watched_processes import StepPoint
 from tui.kit.lines import Line, TextStyle, paragraph
 from tui.kit.plot import LEAST_CELLS, LEAST_HEIGHT, Axis, Curve, Event, Level, Plot, fit_plot_lines
 from tui.kit.scale import Scale, below, scale_for
+from tui.watch.runs.ooms import Oom
 from tui.watch.state.run import Mark, WatchedDevice
 
 Over = Literal["time", "steps"]
@@ -62,6 +64,8 @@ def plot_of(row: WatchedDevice, over: Over, cells: int, rows: int) -> list[Line]
     height = rows - AROUND_PLOT
     if cells < LEAST_CELLS or height < LEAST_PLOT:
         return []
+    if words := _describe_too_few(row):
+        return paragraph(words, cells, TextStyle.QUIET)
     if over == "steps":
         placed = [(point, point.step) for point in row.points if point.step is not None]
         if len({step for _, step in placed}) < 2:
@@ -84,11 +88,33 @@ def plot_of(row: WatchedDevice, over: Over, cells: int, rows: int) -> list[Line]
         marks = [((min(max(mark.at, first), last) - began) / factor, mark) for mark in row.marks]
         axis = Axis("time", unit, _scale([place for place, _ in (*points, *marks)]))
     gaps = find_gaps([point.at for point in row.points])
-    limit = row.last_oom.limit if row.last_oom is not None else None
-    plot = _plot(axis, points, marks, gaps, limit, height)
+    plot = _plot(axis, points, marks, gaps, row.last_oom, height)
     return _draw(plot, cells, rows)
 
 
+def _describe_too_few(row: WatchedDevice) -> str:
+    """Say that a process ran out of memory before it was read often enough for a curve."""
+    if row.at_oom is None or not row.points:
+        return ""
+    least = IDLE * max(point.reserved for point in row.points)
+    oom_at = min((mark.at for mark in row.marks if mark.kind == "OOM"), default=None)
+    if oom_at is None:
+        return ""
+    before = sum(point.at <= oom_at and point.reserved >= least for point in row.points)
+    if before >= LEAST_BEFORE_OOM:
+        return ""
+    words = f"Too fast for a curve: {text.count(before, 'sample')} before its OOM."
+    return f"{words} o opens the snapshot, L its timeline." if _has_history(row) else words
+
+
+def _has_history(row: WatchedDevice) -> bool:
+    """Return whether the snapshot of the OOM has a history of the memory."""
+    oom, log = row.at_oom, row.log
+    return oom is not None and oom.snapshot is not None and log is not None and log.records
+
+
+LEAST_BEFORE_OOM = 3
+"""The fewest readings with memory before an OOM from which a plot is drawn."""
 BESIDE = 0.1
 """Share of the plot's time that idle readings get on either side."""
 IDLE = 0.02
@@ -189,7 +215,7 @@ def _plot(
     points: Sequence[tuple[float, StepPoint]],
     marks: Sequence[tuple[float, Mark]],
     gaps: Collection[float],
-    limit: int | None,
+    oom: Oom | None,
     height: int,
 ) -> Plot:
     """Return the plot; its curves break before the points at the Unix times of ``gaps``.
@@ -199,14 +225,14 @@ def _plot(
         points: the readings, by their places.
         marks: the events, by their places.
         gaps: Unix times of the points before which nothing was read.
-        limit: bytes that an OOM reports as the device's, or as torch's share; ``None`` without one.
+        oom: the last OOM; ``None`` without one.
         height: rows between the edges.
     """
     values = [float(point.reserved) for _, point in points]
     values += [float(point.allocated) for _, point in points]
-    levels = (Level("limit", float(limit)),) if limit else ()
-    values += [level.value for level in levels]
-    upright = _upright(values, height)
+    limit = None if oom is None else oom.limit
+    upright = _upright([*values, float(limit or 0)], height)
+    levels = () if oom is None else _levels(oom, upright.high / height)
     reserved: list[tuple[float, float | None]] = []
     allocated: list[tuple[float, float | None]] = []
     for at, point in points:
@@ -222,6 +248,24 @@ def _plot(
     note = NOT_READ if gaps else ""
     events = _events(axis.scale, marks)
     return Plot(axis, Axis("", "byte", upright), curves, levels, events, note=note)
+
+
+def _levels(oom: Oom, apart: float) -> tuple[Level, ...]:
+    """Return what an OOM reports as the device's memory, and what of it torch could have had.
+
+    Between the two is the memory outside torch: this process's context, and other processes.
+
+    Args:
+        oom: the OOM.
+        apart: bytes of a row: closer levels would share it.
+    """
+    if not oom.limit:
+        return ()
+    limit = Level("limit", float(oom.limit))
+    most = oom.reserved + (oom.free or 0)
+    if oom.is_at_process_limit or oom.limit - most < apart:
+        return (limit,)
+    return limit, Level("less memory outside torch", float(most))
 
 
 def _upright(values: Sequence[float], height: int) -> Scale:
