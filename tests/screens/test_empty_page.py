@@ -12,6 +12,7 @@ from tui.kit import pane
 from tui.kit.empty_page import MOST_CELLS, EmptyPage
 from tui.kit.lines import Line, paragraph
 from tui.kit.lists import Offer, OfferList
+from tui.kit.themes import find_frame_color
 
 WORDS = "Nothing is here yet. " * 20
 FACTS = "a long command " * 8
@@ -31,6 +32,9 @@ class EmptyApp(App[None]):
         listed = OfferList(lambda: found, tuple) if offers else None
         self.page = EmptyPage(draw_words, listed)
         self.page.show(words=True, offers=offers)
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        return {"frame": find_frame_color(self.current_theme)}
 
     def compose(self) -> ComposeResult:
         yield self.page

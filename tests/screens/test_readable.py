@@ -122,13 +122,13 @@ SELECTED = {
     "workbench": "matmul",
     "devices": "cuda:0",
     "filter": "matmul",
-    "flame view": "live memory",
 }
-"""What the sign of the cursor stands at; other lists reverse the row."""
+"""What the sign of the cursor stands at; others reverse the row."""
 REVERSED = {
     "processes": "9000",
     "stored runs": "end unknown",
     "a run": "777",
+    "flame view": "live memory",
 }
 LEAVES = ("quit", "escape", "q end", "\u256f")
 """What the footer of a view names, or the edge of a dialog that covers it."""

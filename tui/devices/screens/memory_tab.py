@@ -103,6 +103,8 @@ class MemoryView(AccountPane):
         self.history.display = rows > 0
         if rows:
             self.history.styles.height = rows
+            # A blank line where the account has room below it.
+            self.history.styles.margin = (0, 0, int(spare > rows), 0)
         self.history.rebuild()
 
 
