@@ -561,9 +561,9 @@ def test_the_memory_outside_torch_lies_between_two_levels_of_the_plot() -> None:
     apart = replace(oom, reserved=oom.limit - (30 << 30), free=0)
     shown = replace(row, log=replace(row.log, ooms=(apart,)))
     words = "\n".join(plain(each) for each in plot_of(shown, "time", 120, 40))
-    assert "less memory outside torch" in words
+    assert "left for torch" in words
     near = replace(oom, reserved=oom.limit - (1 << 20), free=0)
     shown = replace(row, log=replace(row.log, ooms=(near,)))
     words = "\n".join(plain(each) for each in plot_of(shown, "time", 120, 40))
     assert "limit " in words
-    assert "less memory outside torch" not in words
+    assert "left for torch" not in words

@@ -265,7 +265,7 @@ def _levels(oom: Oom, apart: float) -> tuple[Level, ...]:
     most = oom.reserved + (oom.free or 0)
     if oom.is_at_process_limit or oom.limit - most < apart:
         return (limit,)
-    return limit, Level("less memory outside torch", float(most))
+    return limit, Level("left for torch", float(most))
 
 
 def _upright(values: Sequence[float], height: int) -> Scale:
