@@ -91,6 +91,19 @@ async def test_the_detail_fills_its_rows_with_whole_thoughts_once_something_has_
             assert "Thought 59" not in " ".join(shown)
 
 
+@pytest.mark.parametrize("thoughts", [1, 60])
+async def test_a_detail_that_was_scrolled_starts_at_its_top_in_brief(thoughts: int) -> None:
+    told = [f"Thought {number} has a sentence of its own." for number in range(thoughts)]
+    described = workload(look_for=" ".join(told), about=" ".join(told))
+    async with running((120, 40), "one gpu", hello(described), *ran()) as on:
+        body = on.workbench.detail.body
+        for _ in range(2):
+            await on.press("i", *["j"] * 23, "escape")
+            assert 0 == body.scroll_offset.y == body.vertical_scrollbar.position
+            assert "matmul: " in plain(body.shown_lines[0])
+            assert on.row("matmul: ")
+
+
 async def test_l_puts_the_log_where_the_detail_is() -> None:
     async with running((120, 40)) as on:
         await on.tell(messages.Emptied("cuda:0", 3))

@@ -357,6 +357,9 @@ class LinesView(ScrollView, can_focus=True):
         self._lines, self._cells = self._build(cells), cells
         if self.virtual_size != Size(cells, len(self._lines)):
             self.virtual_size = Size(cells, len(self._lines))
+        if self.scroll_y > self.max_scroll_y:
+            # Textual checks the offset only when the size of the view changes.
+            self.scroll_to(y=self.max_scroll_y, animate=False, force=True)
         if self._stick_to_end and not self._was_left:
             # Textual refuses to scroll until the scroll bar is laid out.
             self.scroll_end(animate=False, force=True)
@@ -372,9 +375,8 @@ class LinesView(ScrollView, can_focus=True):
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Follow the end of the lines until the user scrolls up, and again from the end."""
         super().watch_scroll_y(old_value, new_value)
-        if self._stick_to_end:
-            # Textual leaves the thumb of a scroll bar that is not laid out yet.
-            self.vertical_scrollbar.position = new_value
+        # Textual leaves the thumb of a scroll bar that is hidden or not laid out yet.
+        self.vertical_scrollbar.position = new_value
         before_end = new_value < self.max_scroll_y
         self._was_left = before_end and (self._was_left or new_value < old_value)
 
