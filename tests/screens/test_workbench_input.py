@@ -86,6 +86,16 @@ async def test_the_cursor_s_row_stays_on_the_screen() -> None:
         assert table.scroll_offset.y == 0
 
 
+@pytest.mark.parametrize("keys", [["escape"], ["enter", "escape"], ["enter", "r", "escape"]])
+async def test_the_row_that_a_filter_found_stays_under_the_cursor(keys: list[str]) -> None:
+    async with running((120, 40), "one gpu", hello(*FORTY)) as on:
+        await on.press("slash", *"many_35", *keys)
+        assert "filter:" not in on.text
+        assert on.workbench.workload == "many_35"
+        assert on.row("▸ many_35")
+        assert "Detail   many_35" in on.row("Detail")
+
+
 async def test_letters_that_are_typed_are_no_commands() -> None:
     async with running() as on:
         await on.press("slash", *"rRxeq:?")

@@ -157,10 +157,11 @@ class CursorView(LinesView):
         """Scroll until a row is visible."""
         height, view, offset = self.lines_per_row, self.size.height, self.scroll_offset.y
         top, last = self.above(index) * height, (index + 1) * height - 1
+        # Forced: Textual refuses to scroll a list whose scroll bar is not laid out yet.
         if top < offset:
-            self.scroll_to(y=top, animate=False)
+            self.scroll_to(y=top, animate=False, force=True)
         elif last >= offset + view:
-            self.scroll_to(y=last - view + 1, animate=False)
+            self.scroll_to(y=last - view + 1, animate=False, force=True)
 
     def on_click(self, event: events.Click) -> None:
         """Move the cursor; on the cursor, choose."""
@@ -269,6 +270,11 @@ class KeyedList(CursorView):
         self.attach(self._keys[index])
         self._post_moved()
 
+    def keep_cursor(self) -> None:
+        """Keep the cursor on its row, which may be the fallback, when other rows come back."""
+        if self.key is not None:
+            self.attach(self.key)
+
     def read_keys(self) -> None:
         """Update the keys of the rows."""
         self._keys = self.row_keys()
@@ -350,7 +356,9 @@ class RowFilter:
         self._pane.screen.set_focus(self._field)
 
     def end(self, *, filtered: bool) -> None:
-        """Return to the table, with or without the filter."""
+        """Return to the table, with or without the filter; the cursor stays on its row."""
+        if isinstance(self._table, KeyedList):
+            self._table.keep_cursor()
         self._pane.screen.set_focus(self._table)
         if self._field is not None:
             if not filtered:
