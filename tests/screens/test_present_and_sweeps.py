@@ -191,6 +191,20 @@ async def test_the_editor_takes_a_sweep_and_runs_it() -> None:
         assert "+bfloat16" in app.text
 
 
+@pytest.mark.parametrize("keys", [["r"], ["equals_sign", "enter"]])
+async def test_a_sweep_that_has_not_ended_is_not_queued_again(keys: list[str]) -> None:
+    async with running((80, 24), "no gpu") as app:
+        await app.press("equals_sign", "home", "ctrl+k", *"64,128", "enter")
+        queued = len(app.session.state.runs.book)
+        await app.press(*keys)
+        assert len(app.session.state.runs.book) == queued
+        await app.until(lambda: "the sweep of matmul has not ended; x cancels it" in app.text)
+        for run_id in app.session.state.runs.pending():
+            await app.tell(messages.Rejected(run_id, "before it began", "cancelled"))
+        await app.press(*keys)
+        assert len(app.session.state.runs.book) == 2 * queued
+
+
 async def test_f6_does_not_replace_what_was_typed() -> None:
     async with running((80, 24), "no gpu") as app:
         await app.press("equals_sign", "home", "ctrl+k", *"100", "f6")

@@ -423,10 +423,27 @@ def test_a_finished_sweep_that_is_asked_for_again_and_cancelled_is_as_it_was() -
     for place, (point, runs) in enumerate(before.points):
         for device in runs:
             state.publish(RunQueued(messages.Run(f"{device} {place}", "matmul", device, point, {})))
-    assert found(state).done == 0
+    again = found(state)
+    assert again.done == 0
+    assert again.points == before.points, "the figures stay until the new ones come"
+    words = "\n".join(plain(row) for row in detail_lines(state.runs, "matmul", 80))
+    assert "Sweep  0 of 4 runs" in words
+    assert "time over size" in words
+    assert plain(the_row(state).state).startswith("0/4 last size=")
     for run_id in state.runs.pending():
         state.publish(messages.Rejected(run_id, "before it began", "cancelled"))
     assert found(state) == before
+
+
+def test_a_point_that_is_measured_again_has_its_new_figures_at_its_end() -> None:
+    state = swept_store({64: 1e-6}, {64: 2e-5})
+    point = {**DEFAULTS, "size": 64}
+    state.publish(RunQueued(messages.Run("again", "matmul", "cpu", point, {})))
+    assert found(state).done == 1
+    again = result("matmul", "cpu", id="again", parameters=point, time=timing(5e-6))
+    state.publish(messages.Finished(again))
+    assert found(state).done == 2
+    assert found(state).charts[0].series[0].values == (5e-6,)
 
 
 def sweep_of(*sizes: int) -> Sweep:

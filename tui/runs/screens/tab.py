@@ -401,6 +401,12 @@ class WorkbenchScreen(CommandScreen):
         self.app.push_screen(ConfirmScreen(*format_run_all_question(self.state, names)), answered)
 
     def _run(self, names: list[str]) -> None:
+        """Run workloads, except a sweep that has not ended: its points would be measured twice."""
+        sweeping = [name for name in names if self.state.is_sweeping(name)]
+        if sweeping:
+            words = f"the sweep of {', '.join(sweeping)} has not ended; x cancels it"
+            self.notify(words, severity="warning", markup=False)
+        names = [name for name in names if name not in sweeping]
         if names:
             self.actions.run(names)
             self.program.draw_now()
@@ -428,7 +434,9 @@ class WorkbenchScreen(CommandScreen):
             return
 
         def done(chosen: Valid | Sweep | None) -> None:
-            if isinstance(chosen, Sweep):
+            if chosen == sweep and self.state.is_sweeping(info.name):
+                self._run([info.name])
+            elif isinstance(chosen, Sweep):
                 self.actions.set_sweep(info.name, chosen)
                 # Measured to 2%, which a curve does not show; r measures at the normal budget.
                 self.actions.run([info.name], None, "quick")

@@ -179,6 +179,16 @@ class RunsState:
         sweep = self.sweeps.get(workload)
         return sweep.points if sweep else (self.parameters.get(workload, {}),)
 
+    def is_sweeping(self, workload: str) -> bool:
+        """Return whether a run of a workload's present sweep is queued or running."""
+        sweep = self.sweeps.get(workload)
+        return sweep is not None and any(
+            not run.ended
+            and run.request.workload == workload
+            and run.request.parameters in sweep.points
+            for run in self.book.values()
+        )
+
     def latest_run(self, workload: str, device: str) -> RunState | None:
         """Return the user's newest run of a workload with its present parameters on a torch device.
 

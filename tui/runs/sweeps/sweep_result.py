@@ -314,16 +314,28 @@ class SweepResult:
     """The parameter on the horizontal axis; empty if none is numeric."""
     devices: tuple[str, ...]
     points: tuple[tuple[dict[str, Setting], dict[str, RunState | None]], ...]
+    """The runs whose figures are shown: a point that is measured again keeps them until its end."""
     charts: tuple[Chart, ...]
     table: Table
     crossovers: tuple[Crossover, ...]
     limits: tuple[SweepLimit, ...]
     """Limits of the rates, in the unit of their chart."""
     unavailable: dict[str, str]
-    done: int
+    newest: tuple[RunState, ...]
+    """The newest run of each point, in any state: they tell how far the sweep is."""
     total: int
     last: RunState | None
     """The run that ended last."""
+
+    @property
+    def done(self) -> int:
+        """Number of points whose newest run has ended."""
+        return sum(run.ended for run in self.newest)
+
+    @property
+    def running(self) -> RunState | None:
+        """The current run; ``None`` if none of the sweep is running."""
+        return next((run for run in self.newest if run.progress and not run.ended), None)
 
 
 def collect_sweep(state: RunsState, workload: str, devices: Sequence[str]) -> SweepResult | None:
@@ -332,14 +344,24 @@ def collect_sweep(state: RunsState, workload: str, devices: Sequence[str]) -> Sw
     if sweep is None:
         return None
 
-    def newest(device: str, point: dict[str, Setting]) -> RunState | None:
-        runs = state.book.newest_first(workload, device, point)
-        return select_standing(run for run in runs if not run.demo)
-
+    known = [
+        (
+            point,
+            {
+                device: [
+                    run for run in state.book.newest_first(workload, device, point) if not run.demo
+                ]
+                for device in devices
+            },
+        )
+        for point in sweep.points
+    ]
     points = [
-        (point, {device: newest(device, point) for device in devices}) for point in sweep.points
+        (point, {device: _select_shown(runs) for device, runs in of_devices.items()})
+        for point, of_devices in known
     ]
     states = [run for _, runs in points for run in runs.values() if run]
+    newest = [select_standing(runs) for _, of_devices in known for runs in of_devices.values()]
     axis = choose_axis(sweep)
     charts, crossovers = Curves(sweep, axis, tuple(devices), points).charts()
     return SweepResult(
@@ -352,10 +374,16 @@ def collect_sweep(state: RunsState, workload: str, devices: Sequence[str]) -> Sw
         crossovers=crossovers,
         limits=find_limits(states, next((item.series[0].unit for item in charts[1:2]), "")),
         unavailable=_find_gaps(sweep, points),
-        done=sum(run.ended for run in states),
+        newest=tuple(run for run in newest if run is not None),
         total=len(points) * len(devices),
         last=find_last_ended(states),
     )
+
+
+def _select_shown(runs: Sequence[RunState]) -> RunState | None:
+    """Return the run with the figures of a point, from its runs, newest first."""
+    ended = (run for run in runs if run.ended and not run.cancelled)
+    return next(ended, None) or select_standing(runs)
 
 
 def choose_shown_point(sweep_result: SweepResult) -> tuple[dict[str, Setting], Runs] | None:
@@ -446,10 +474,7 @@ def format_sweep_progress(sweep_result: SweepResult) -> str:
     A cancelled run is none of the first number.
     """
     states = [
-        run.result.status
-        for _, runs in sweep_result.points
-        for run in runs.values()
-        if run and run.result and run.result.status != "ok"
+        run.result.status for run in sweep_result.newest if run.result and run.result.status != "ok"
     ]
     done = sweep_result.done - states.count("cancelled")
     words = f"{done} of {quantity(float(sweep_result.total))} runs"

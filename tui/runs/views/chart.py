@@ -43,7 +43,7 @@ from tui.runs.sweeps.sweep_result import SweepResult, format_settings, format_sw
 from tui.runs.views.device_charts import find_wins, name_devices
 from tui.runs.views.device_colors import list_curve_styles, style_of_device
 from tui.runs.views.variant_table import finding_table_lines
-from tui.runs.views.workload_state import find_running, format_run_progress
+from tui.runs.views.workload_state import format_run_progress
 from workloads.protocol.figure_names import name_figure
 from workloads.protocol.results import Cell, Chart, DataColumn, Figure, RunResult, Series, Table
 
@@ -373,13 +373,13 @@ def sweep_lines(
     rows: list[Line] = [
         line(Span("Sweep", TextStyle.STRONG), f"  {format_sweep_progress(sweep_result)}")
     ]
-    running = find_running(sweep_result)
+    running = sweep_result.running
     if running is not None and running.progress is not None:
         words = f"{running.request.device} {format_settings(sweep, running.request.parameters)}: "
         rows += paragraph(
             words + format_run_progress(running.progress), cells, TextStyle.KEY, indent="  "
         )
-    if not sweep_result.done:
+    if sweep_result.last is None:
         return rows
     rows += [*crossing_lines(sweep_result, cells), *plot_rows(sweep_result, cells, height)]
     return [

@@ -303,19 +303,13 @@ def _format_marks(
 # ---- sweeps --------------------------------------------------------------------------------------
 
 
-def find_running(sweep_result: SweepResult) -> RunState | None:
-    """Return the current run of the sweep."""
-    states = (run for _, runs in sweep_result.points for run in runs.values())
-    return next((run for run in states if run and run.progress and not run.ended), None)
-
-
 def format_sweep_state(sweep_result: SweepResult, sweep: Sweep) -> Forms:
     """Return the table's last column: points done of all, and the current or latest run."""
-    if not sweep_result.done and find_running(sweep_result) is None:
+    if sweep_result.last is None and sweep_result.running is None:
         unstarted = (f"sweep of {sweep_result.total} runs", f"{sweep_result.total} runs")
         return tuple((Span(form, TextStyle.QUIET),) for form in unstarted)
     spans = [Span(f"{sweep_result.done}/{sweep_result.total}", TextStyle.STRONG)]
-    running = find_running(sweep_result)
+    running = sweep_result.running
     if running is not None and running.progress is not None:
         words = f" {running.request.device} {format_settings(sweep, running.request.parameters)} "
         spans.append(Span(words + format_run_progress(running.progress), TextStyle.KEY))
