@@ -37,13 +37,18 @@ def test_after_the_crossing_ours_is_ahead_and_just_before_it_is_not(
 
 
 def test_a_size_that_only_one_was_measured_at_is_not_compared() -> None:
-    assert crossing([1, 2, 4], [1.0, 1.0, 1.0], [2.0, 0.5]) == Crossing(2, None)
+    assert crossing([1, 2, 4], [1.0, 1.0, 1.0], [2.0, 0.5]) == Crossing(2, None, 1)
     assert crossing([1], [1.0], []) is None
 
 
 def test_the_words_name_the_sizes_on_both_sides() -> None:
     assert describe_crossing("the GPU", "the CPU", Crossing(128, 256)) == (
         "the GPU overtakes the CPU between n=128 and n=256"
+    )
+    noisy = crossing([32, 64, 128, 256], [3.0, 3.0, 3.0, 3.0], [1.0, 9.0, 1.0, 9.0])
+    assert noisy == Crossing(128, 256, 3)
+    assert describe_crossing("the GPU", "the CPU", noisy) == (
+        "the GPU and the CPU overtake each other 3 times, last between n=128 and n=256"
     )
     assert "does not overtake" in describe_crossing("the GPU", "the CPU", Crossing(128, None))
     assert "smallest" in describe_crossing("the GPU", "the CPU", Crossing(None, 32))

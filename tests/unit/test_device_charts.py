@@ -8,8 +8,9 @@ import pytest
 
 from tests.screens.helpers import make_store
 from tests.screens.results import queued, ran, result
-from tui.kit.lines import plain
+from tui.kit.lines import TextStyle, plain
 from tui.runs.state.runs import RunState
+from tui.runs.views.chart import chart_lines
 from tui.runs.views.detail import detail_lines
 from tui.runs.views.device_charts import drop_contained, find_wins, name_devices
 from workloads.protocol.results import Chart, RunResult, Series
@@ -90,10 +91,24 @@ def test_series_get_the_names_of_devices() -> None:
 def test_the_winner_is_named_from_the_first_measured_place_after_the_crossing() -> None:
     (event,) = find_wins(name_devices(ON_GPU, "cuda:0"), "cuda:0")
     assert event.name == "cuda:0 wins from width 256"
-    assert 64 < event.place < 256
+    assert (event.place, event.style) == (256, TextStyle.GOOD)
     assert wins(5e-7, 5e-6, 5e-6, 5e-5) == ["cpu wins from width 16"]
     # Of several crossings, the last decides.
     assert wins(5e-7, 5e-6, 5e-6, 5e-6) == ["cuda:0 wins from width 256"]
+
+
+def test_lines_that_cross_often_have_no_winner_in_green() -> None:
+    times = Series("CUDA", "s", (5e-7, 5e-6, 5e-6, 5e-6))
+    noisy = replace(ON_GPU, series=(times, CPU_TIMES), marks=("the GPU overtakes the CPU",))
+    (event,) = find_wins(name_devices(noisy, "cuda:0"), "cuda:0")
+    assert event.style is TextStyle.NOTE
+    for chart, style in (
+        (noisy, TextStyle.NOTE),
+        (replace(noisy, series=ON_GPU.series), TextStyle.GOOD),
+    ):
+        rows = chart_lines(chart, {}, 60, device="cuda:0")
+        (mark,) = [row for row in rows if "the GPU overtakes the CPU" in plain(row)]
+        assert {span.style for span in mark if span.text.strip()} == {style}
 
 
 def test_lines_that_do_not_cross_have_no_winner() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.screens.helpers import make_store
 from tests.screens.results import DEFAULTS, result, timing
-from tui.kit.lines import plain, width
+from tui.kit.lines import TextStyle, plain, width
 from tui.runs.state.events import ParametersSet, RunQueued, SweepSet
 from tui.runs.state.parameters import (
     MOST_RUNS,
@@ -30,7 +30,7 @@ from tui.runs.sweeps.sweep_result import (
     describe_decided,
     format_sweep_progress,
 )
-from tui.runs.views.chart import plot_rows
+from tui.runs.views.chart import crossing_lines, plot_rows
 from tui.runs.views.detail import detail_lines
 from tui.runs.views.result_text import format_sweeps
 from tui.runs.views.workload_state import format_sweep_state
@@ -224,6 +224,64 @@ def test_the_lines_cross_between_the_places_where_it_is_certain() -> None:
     # From a quarter of the time to four times of it: in the middle, by ratios.
     (crossing,) = found(swept_store({64: 1e-5, 256: 1.6e-4}, {64: 4e-5, 256: 4e-5})).crossovers
     assert crossing.place == pytest.approx(128.0)
+
+
+def mark_styles(outcome: SweepResult) -> set[TextStyle]:
+    rows = crossing_lines(outcome, 100)
+    return {span.style for row in rows for span in row if span.text.strip()}
+
+
+def test_devices_that_change_places_often_have_no_sure_crossover() -> None:
+    steady = dict.fromkeys((64, 128, 256, 512), 2e-05)
+    outcome = found(swept_store({64: 1e-6, 128: 1e-3, 256: 1e-6, 512: 1e-3}, steady))
+    assert [crossing.trusted for crossing in outcome.crossovers] == [False] * 3
+    assert outcome.charts[-1].marks == (
+        "cuda:0 and cpu overtake each other 3 times, last between size=256 and size=512",
+    )
+    assert mark_styles(outcome) == {TextStyle.NOTE}
+
+
+@pytest.mark.parametrize(
+    ("size", "words", "style"),
+    [
+        (
+            256,
+            "cuda:0 may overtake cpu between size=128 and size=256: "
+            "some of these times are not trusted",
+            TextStyle.NOTE,
+        ),
+        (64, "cuda:0 overtakes cpu between size=128 and size=256", TextStyle.GOOD),
+    ],
+)
+def test_a_crossover_beside_a_distrusted_time_is_doubted(
+    size: int, words: str, style: TextStyle
+) -> None:
+    steady = dict.fromkeys((64, 128, 256), 2e-05)
+    state = swept_store({64: 1e-6, 128: 1e-6, 256: 1e-3}, steady)
+    distrust(state, f"cpu {size}")
+    outcome = found(state)
+    assert outcome.charts[-1].marks == (words,)
+    assert mark_styles(outcome) == {style}
+    plot = "\n".join(map(plain, plot_rows(outcome, 100)))
+    assert ("may overtake" in plot) == (style is TextStyle.NOTE)
+
+
+def test_who_is_faster_by_distrusted_times_is_doubted() -> None:
+    state = swept_store({64: 1e-4, 128: 2e-4}, {64: 1e-5, 128: 1e-5})
+    distrust(state, "cpu 64")
+    assert found(state).charts[-1].marks == (
+        "cuda:0 may be faster than cpu from size=64 to 128: no crossover, "
+        "but some of these times are not trusted",
+    )
+    assert mark_styles(found(state)) == {TextStyle.NOTE}
+
+
+def distrust(state: WorkbenchState, run_id: str) -> None:
+    """Add to a result the warning that its time is not to be trusted."""
+    ended = state.runs.book[run_id].result
+    assert ended is not None
+    warning = f"other programs used 1.2 cores: {UNTRUSTED}"
+    state.publish(messages.Finished(replace(ended, warnings=(warning,))))
 
 
 def test_a_rate_is_drawn_below_the_limit_it_is_held_against() -> None:

@@ -328,6 +328,8 @@ class Crossing:
     """The largest size at which it is not faster; ``None`` if it is faster at all sizes."""
     before: int | None
     """The next size, from which it is faster; ``None`` where it never is."""
+    changes: int = 1
+    """How often the faster one changes from size to size."""
 
 
 def crossing(
@@ -348,10 +350,12 @@ def crossing(
         return None
     behind = [index for index, (_, mine, other) in enumerate(pairs) if mine >= other]
     if not behind:
-        return Crossing(None, pairs[0][0])
+        return Crossing(None, pairs[0][0], 0)
     last = behind[-1]
     following = pairs[last + 1][0] if last + 1 < len(pairs) else None
-    return Crossing(pairs[last][0], following)
+    ahead = [mine < other for _, mine, other in pairs]
+    changes = sum(before != after for before, after in itertools.pairwise(ahead))
+    return Crossing(pairs[last][0], following, changes)
 
 
 def describe_crossing(who: str, whom: str, at: Crossing, symbol: str = "n") -> str:
@@ -360,4 +364,7 @@ def describe_crossing(who: str, whom: str, at: Crossing, symbol: str = "n") -> s
         return f"{who} does not overtake {whom} up to {symbol}={at.after}"
     if at.after is None:
         return f"{who} is ahead of {whom} from the smallest size on, {symbol}={at.before}"
-    return f"{who} overtakes {whom} between {symbol}={at.after} and {symbol}={at.before}"
+    between = f"between {symbol}={at.after} and {symbol}={at.before}"
+    if at.changes > 1:
+        return f"{who} and {whom} overtake each other {at.changes} times, last {between}"
+    return f"{who} overtakes {whom} {between}"

@@ -55,6 +55,13 @@ class Crossover(NamedTuple):
     """The crossing of the lines between the medians, by ratios: interpolated, not measured."""
     variant: str = ""
     """The other swept settings."""
+    trusted: bool = True
+    """No time beside it is distrusted, and it is the only one of these settings."""
+
+    @property
+    def verb(self) -> str:
+        """What is said of the device: ``overtakes``, or ``may overtake``."""
+        return "overtakes" if self.trusted else "may overtake"
 
 
 class SweepLimit(NamedTuple):
@@ -166,6 +173,9 @@ def describe_decided(axis: str, places: Sequence[float], decided: Mapping[float,
     return f"up to {axis}={place_text(last)}; undecided above"
 
 
+_NOT_TRUSTED = "some of these times are not trusted"
+
+
 class Curves:
     """The points as curves: one for each device and each setting of the other parameters."""
 
@@ -189,8 +199,8 @@ class Curves:
         if axis:
             self._places.sort(key=lambda place: place if isinstance(place, float) else 0.0)
 
-    def charts(self) -> tuple[tuple[Chart, ...], tuple[Crossover, ...]]:
-        """Return the charts of time, rate and speed-up, and the crossovers of devices."""
+    def charts(self) -> tuple[tuple[Chart, ...], tuple[Crossover, ...], frozenset[str]]:
+        """Return the charts of time, rate and speed-up, the crossovers, and the doubted marks."""
         over = self._axis or "settings"
         keys = [(device, variant) for device in self._devices for variant in self._variants]
 
@@ -214,6 +224,7 @@ class Curves:
             rates = [self._series(*key, rate_of, units[0]) for key in keys]
             charts.append(self._chart("rate", f"rate over {over}", rates))
         crossovers: list[Crossover] = []
+        doubted: list[str] = []
         if len(self._devices) > 1:
             series, marks = [], []
             base = choose_base_device(self._devices)
@@ -224,12 +235,13 @@ class Curves:
             for device, variant in keys:
                 if device != base:
                     series.append(self._series(device, variant, speed_up, "x"))
-                    crossing, words = self._crossing(device, base, variant)
+                    crossing, words, trusted = self._crossing(device, base, variant)
                     crossovers += crossing
                     marks += [words] if words else []
+                    doubted += [] if trusted else [words]
             title = f"speed-up over {base}"
             charts.append(self._chart("speed_up", title, series, tuple(marks)))
-        return tuple(charts), tuple(crossovers)
+        return tuple(charts), tuple(crossovers), frozenset(doubted)
 
     def _runs_of(self, variant: str) -> list[tuple[Cell, Runs]]:
         """Return every place with the runs of a variant there."""
@@ -258,36 +270,56 @@ class Curves:
             marks=marks,
         )
 
-    def _crossing(self, device: str, base: str, variant: str) -> tuple[list[Crossover], str]:
-        """Return the crossovers from which the device is faster, and their description."""
+    def _crossing(self, device: str, base: str, variant: str) -> tuple[list[Crossover], str, bool]:
+        """Return the crossovers of two devices, their description, and whether it is sure."""
         signs: list[tuple[float, int]] = []
+        distrusted: set[float] = set()
         for place, runs in self._runs_of(variant):
-            sign = compare_speed(
-                get_timed_result(runs.get(device)), get_timed_result(runs.get(base))
-            )
-            if sign is not None and isinstance(place, float):
-                signs.append((place, sign))
+            ours, theirs = (get_timed_result(runs.get(name)) for name in (device, base))
+            sign = compare_speed(ours, theirs)
+            if sign is None or ours is None or theirs is None or not isinstance(place, float):
+                continue
+            signs.append((place, sign))
+            if not (is_trusted(ours) and is_trusted(theirs)):
+                distrusted.add(place)
         decided = [(place, sign) for place, sign in signs if sign]
         if len(signs) < 2:
-            return [], ""
+            return [], "", True
         about = f" ({variant})" if variant else ""
         if not decided:
-            return [], f"{device} and {base} do not differ clearly at any {self._axis}{about}"
-        crossings: list[Crossover] = []
-        words: list[str] = []
-        for (after, sign), (by, then) in itertools.pairwise(decided):
-            if sign != then:
-                winner, loser = (device, base) if then > 0 else (base, device)
-                place = self._find_meeting(device, base, variant, after, by)
-                crossings.append(Crossover(winner, loser, after, by, place, variant))
-                low, high = place_text(after), place_text(by)
-                between = f"between {self._axis}={low} and {self._axis}={high}"
-                words.append(f"{winner} overtakes {loser} {between}{about}")
-        if not words:
+            words = f"{device} and {base} do not differ clearly at any {self._axis}{about}"
+            return [], words, True
+        changes = [
+            (before, after)
+            for before, after in itertools.pairwise(decided)
+            if before[1] != after[1]
+        ]
+        if not changes:
             winner, loser = (device, base) if decided[0][1] > 0 else (base, device)
             where = describe_decided(self._axis, [place for place, _ in signs], dict(decided))
-            words.append(f"{winner} is faster than {loser} {where}{about}: no crossover")
-        return crossings, "; ".join(words)
+            doubt = any(place in distrusted for place, _ in decided)
+            verb = "may be" if doubt else "is"
+            words = f"{winner} {verb} faster than {loser} {where}{about}: no crossover"
+            return [], f"{words}, but {_NOT_TRUSTED}" if doubt else words, not doubt
+        crossings: list[Crossover] = []
+        for (after, _), (by, then) in changes:
+            winner, loser = (device, base) if then > 0 else (base, device)
+            place = self._find_meeting(device, base, variant, after, by)
+            trusted = len(changes) == 1 and not {after, by} & distrusted
+            crossings.append(Crossover(winner, loser, after, by, place, variant, trusted))
+        return crossings, self._describe_crossings(crossings), all(c.trusted for c in crossings)
+
+    def _describe_crossings(self, crossings: Sequence[Crossover]) -> str:
+        """Return the crossovers of two devices in words."""
+        last = crossings[-1]
+        about = f" ({last.variant})" if last.variant else ""
+        low, high = place_text(last.after), place_text(last.by)
+        between = f"between {self._axis}={low} and {self._axis}={high}"
+        if len(crossings) > 1:
+            times = f"overtake each other {len(crossings)} times"
+            return f"{last.device} and {last.over} {times}, last {between}{about}"
+        doubt = "" if last.trusted else f": {_NOT_TRUSTED}"
+        return f"{last.device} {last.verb} {last.over} {between}{about}{doubt}"
 
     def _find_meeting(self, device: str, base: str, variant: str, after: float, by: float) -> float:
         """Return where the lines between the medians cross between two places, by ratios."""
@@ -318,6 +350,8 @@ class SweepResult:
     charts: tuple[Chart, ...]
     table: Table
     crossovers: tuple[Crossover, ...]
+    doubted: frozenset[str]
+    """The marks of the charts that rest on distrusted times, or on devices that change places."""
     limits: tuple[SweepLimit, ...]
     """Limits of the rates, in the unit of their chart."""
     unavailable: dict[str, str]
@@ -363,7 +397,7 @@ def collect_sweep(state: RunsState, workload: str, devices: Sequence[str]) -> Sw
     states = [run for _, runs in points for run in runs.values() if run]
     newest = [select_standing(runs) for _, of_devices in known for runs in of_devices.values()]
     axis = choose_axis(sweep)
-    charts, crossovers = Curves(sweep, axis, tuple(devices), points).charts()
+    charts, crossovers, doubted = Curves(sweep, axis, tuple(devices), points).charts()
     return SweepResult(
         workload=workload,
         axis=axis,
@@ -372,6 +406,7 @@ def collect_sweep(state: RunsState, workload: str, devices: Sequence[str]) -> Sw
         charts=charts,
         table=_build_table(sweep, points, devices),
         crossovers=crossovers,
+        doubted=doubted,
         limits=find_limits(states, next((item.series[0].unit for item in charts[1:2]), "")),
         unavailable=_find_gaps(sweep, points),
         newest=tuple(run for run in newest if run is not None),

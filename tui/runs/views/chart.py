@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from tui.core.text import glyphs
 from tui.core.text.glyphs import clean
@@ -40,7 +40,7 @@ from tui.kit.scale import above, places_scale, scale_for
 from tui.kit.tables import reason_lines, table_lines
 from tui.runs.state.parameters import Sweep
 from tui.runs.sweeps.sweep_result import SweepResult, format_settings, format_sweep_progress
-from tui.runs.views.device_charts import find_wins, name_devices
+from tui.runs.views.device_charts import change_order_often, find_wins, name_devices
 from tui.runs.views.device_colors import list_curve_styles, style_of_device
 from tui.runs.views.variant_table import finding_table_lines
 from tui.runs.views.workload_state import format_run_progress
@@ -223,9 +223,12 @@ def chart_lines(
         rows = curve_lines(chart, cells, height, levels, events, device)
     else:
         rows += _points_as_table(chart, cells)
-    return (
-        rows + mark_lines(chart, cells) + reason_lines(f"charts.{chart.name}", unavailable, cells)
-    )
+    doubted = chart.marks if change_order_often(chart, device) else ()
+    return [
+        *rows,
+        *mark_lines(chart, cells, doubted),
+        *reason_lines(f"charts.{chart.name}", unavailable, cells),
+    ]
 
 
 def count_beside(count: int, cells: int) -> int:
@@ -260,15 +263,14 @@ def _points_as_table(chart: Chart, cells: int) -> list[Line]:
     return table_lines(build_point_table(chart), {}, cells)[1:]
 
 
-def mark_lines(chart: Chart, cells: int) -> list[Line]:
-    """List the marks of a chart."""
-    return [
-        line("  ", *row)
-        for mark in chart.marks
-        for row in paragraph(
-            f"{glyphs.GLYPHS.arrow} {mark}", cells - 2, TextStyle.GOOD, indent="  "
-        )
-    ]
+def mark_lines(chart: Chart, cells: int, doubted: Collection[str] = ()) -> list[Line]:
+    """List the marks of a chart; those that are doubted in the color of warnings."""
+    rows: list[Line] = []
+    for mark in chart.marks:
+        style = TextStyle.NOTE if mark in doubted else TextStyle.GOOD
+        marked = paragraph(f"{glyphs.GLYPHS.arrow} {mark}", cells - 2, style, indent="  ")
+        rows += [line("  ", *row) for row in marked]
+    return rows
 
 
 def build_point_table(chart: Chart) -> Table:
@@ -392,7 +394,11 @@ def sweep_lines(
 
 def crossing_lines(sweep_result: SweepResult, cells: int) -> list[Line]:
     """Return where one device overtakes the other, or that none does."""
-    return [row for chart in sweep_result.charts for row in mark_lines(chart, cells)]
+    return [
+        row
+        for chart in sweep_result.charts
+        for row in mark_lines(chart, cells, sweep_result.doubted)
+    ]
 
 
 def gap_lines(sweep_result: SweepResult, cells: int) -> list[Line]:
@@ -425,7 +431,11 @@ def _draw_sweep_chart(
     sweep_result: SweepResult, chart: Chart, cells: int, height: int
 ) -> list[Line]:
     events = tuple(
-        Event(f"{item.device} overtakes {item.variant}".strip(), item.place, TextStyle.GOOD)
+        Event(
+            f"{item.device} {item.verb} {item.variant}".strip(),
+            item.place,
+            TextStyle.GOOD if item.trusted else TextStyle.NOTE,
+        )
         for item in sweep_result.crossovers
     )
     limits = sweep_result.limits if chart.name == "rate" else ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
@@ -83,34 +82,40 @@ def name_devices(chart: Chart, device: str) -> Chart:
 
 
 def find_wins(chart: Chart, device: str) -> tuple[Event, ...]:
-    """Return where the lines of the device and the CPU last cross, and who is faster from there.
+    """Return the first measured place after the last crossing with the CPU, and who is faster.
 
     Args:
         chart: with series named by torch's names of devices.
         device: torch's name of the chart's device.
 
     Returns:
-        An event at the crossing of the lines, named after the first measured place that follows;
-        none if the lines do not cross.
+        An event at that place; none if the lines do not cross.
     """
-    ours, cpu = _find_series(chart, device), _find_series(chart, CPU)
-    if device == CPU or chart.labels or not ours or not cpu or {ours.unit, cpu.unit} != {"s"}:
-        return ()
-    leads = [
-        (place, math.log(theirs / own))
-        for place, own, theirs in zip(chart.places, ours.values, cpu.values, strict=True)
-        if own and theirs and own > 0 and theirs > 0
-    ]
-    crossings = [pair for pair in pairwise(leads) if pair[0][1] * pair[1][1] < 0]
+    crossings = _find_crossings(chart, device)
     if not crossings:
         return ()
-    (before, lead), (after, then) = crossings[-1]
-    share = lead / (lead - then)
-    between = (
-        before * (after / before) ** share if before > 0 else before + (after - before) * share
-    )
-    winner = device if then > 0 else CPU
-    return (Event(f"{winner} wins from {chart.axis} {place_text(after)}", between, TextStyle.GOOD),)
+    place, ahead = crossings[-1]
+    winner = device if ahead else CPU
+    style = TextStyle.GOOD if len(crossings) == 1 else TextStyle.NOTE
+    return (Event(f"{winner} wins from {chart.axis} {place_text(place)}", place, style),)
+
+
+def change_order_often(chart: Chart, device: str) -> bool:
+    """Return whether the lines of the device and the CPU cross more than once, as noise does."""
+    return len(_find_crossings(chart, device)) > 1
+
+
+def _find_crossings(chart: Chart, device: str) -> list[tuple[float, bool]]:
+    """Return the first place after each crossing, and whether the device is faster there."""
+    ours, cpu = _find_series(chart, device), _find_series(chart, CPU)
+    if device == CPU or chart.labels or not ours or not cpu or {ours.unit, cpu.unit} != {"s"}:
+        return []
+    leads = [
+        (place, own < theirs)
+        for place, own, theirs in zip(chart.places, ours.values, cpu.values, strict=True)
+        if own and theirs and own != theirs
+    ]
+    return [after for before, after in pairwise(leads) if before[1] != after[1]]
 
 
 def _find_series(chart: Chart, name: str) -> Series | None:
