@@ -144,11 +144,17 @@ async def test_help_begins_with_keys_and_explains_the_focused_pane() -> None:
         assert on.row("Workloads")
 
 
-async def test_i_lists_the_warnings_about_a_flag() -> None:
+async def test_i_explains_a_flag_and_lists_its_warnings() -> None:
     async with running((120, 40), "two gpus", *compared()) as on:
-        await on.press("F", "i")
+        await on.press("F")
+        flag = on.workbench.backend.body.flag
+        known = {each.name: each for each in on.session.state.runs.known_flags}
+        assert flag is not None
+        await on.press("i")
         assert isinstance(on.app.screen, TextScreen)
-        assert "Warnings about cudnn." in on.text
+        assert on.row(flag)
+        assert on.row(known[flag].about)
+        assert "no warning" not in on.text
 
 
 async def test_enter_explains_the_memory_and_the_palette_opens_by_either_key() -> None:

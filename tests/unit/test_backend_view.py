@@ -19,6 +19,7 @@ from tui.runs.state.events import FlagSet
 from tui.runs.state.state import WorkbenchState
 from tui.runs.views.backend import (
     build_view,
+    flag_lines,
     format_folded_title,
     format_verdict,
     list_newest,
@@ -435,3 +436,13 @@ def test_the_outcome_of_a_stored_comparison_has_its_interval_and_both_times() ->
     assert outcome.startswith("cudnn.benchmark off→on  unclear: 0.90–1.20x (")
     assert " → on " in outcome
     assert "--pairs" not in outcome
+
+
+def test_a_flag_is_explained_before_its_warnings() -> None:
+    warning = f"other programs used 2.0 cores: {UNTRUSTED_VERDICT}"
+    state = make_store("one gpu", *compared(warnings=(warning,))).runs
+    flag = next(each for each in state.known_flags if each.name == "cudnn.benchmark")
+    rows = [plain(row) for row in flag_lines(state, flag.name, 200)]
+    assert rows[0] == flag.about
+    assert rows[-1].endswith(warning)
+    assert [plain(row) for row in flag_lines(state, "cudnn.enabled", 200)] == ["use cuDNN at all"]

@@ -18,11 +18,11 @@ from tui.kit.plot import LEAST_HEIGHT
 from tui.runs.state.state import RunsState
 from tui.runs.views.backend import (
     build_view,
+    flag_lines,
     format_backend_name,
     format_folded_title,
     list_newest,
     list_switches,
-    warning_lines,
 )
 from tui.runs.views.brief import brief_lines
 from tui.runs.views.runner_notes import log_lines
@@ -185,12 +185,9 @@ class BackendPane(RunsPane):
         self.retitle(title)
 
     def explanation(self) -> TextScreen:
-        """Return a dialog with the warnings of the comparisons of the flag under the cursor."""
+        """Return a dialog with what the flag under the cursor does, and with its warnings."""
         flag = self.body.flag
-        return TextScreen(
-            f"Warnings about {flag}" if flag else "Warnings",
-            lambda cells: warning_lines(self.state, flag, cells),
-        )
+        return TextScreen(flag or "Flags", lambda cells: flag_lines(self.state, flag, cells))
 
     def clipboard_text(self) -> str:
         """Return the verdict on the flag under the cursor in sentences; else the switches."""

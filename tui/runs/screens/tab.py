@@ -553,7 +553,7 @@ class WorkbenchScreen(CommandScreen):
         self.focus_pane("workloads")
 
     def action_show_detail(self) -> None:
-        """Explain the memory or a flag's warnings in their panes; elsewhere go to the detail."""
+        """Explain the memory or a flag in their panes; elsewhere go to the detail."""
         if self.focused_pane == "backend":
             self.app.push_screen(self.backend.explanation())
             return

@@ -340,16 +340,17 @@ def format_headline(state: RunsState, compared: CompareState, cells: int) -> Lin
     return fit_line(joined, cells)
 
 
-def warning_lines(state: RunsState, flag: str | None, cells: int) -> list[Line]:
-    """Return the warnings of the newest comparisons of a flag, in full."""
+def flag_lines(state: RunsState, flag: str | None, cells: int) -> list[Line]:
+    """Return what a flag does, then the warnings of its newest comparisons in full."""
     rows: list[Line] = []
     for compared in list_newest(state):
         if compared.request.flag == flag and compared.warnings:
-            rows += flow([_format_subject(state, compared, cells)], cells)
+            rows += [(), *flow([_format_subject(state, compared, cells)], cells)]
             for warning in compared.warnings:
                 words = f"{glyphs.GLYPHS.warning} {warning}"
                 rows += paragraph(words, cells, TextStyle.NOTE, indent="  ")
-    return rows or paragraph("no warning about this flag", cells)
+    about = next((known.about for known in state.known_flags if known.name == flag), "")
+    return [*paragraph(about or explain_waiting(state), cells), *rows]
 
 
 def _format_subject(
