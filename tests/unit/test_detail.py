@@ -245,5 +245,7 @@ def test_many_warnings_are_counted_above_and_in_full_below() -> None:
     many = tuple(f"warning number {number}" for number in range(7))
     state = make_store("one gpu", *ran(warnings=many))
     words = said(state)
-    assert "7 warnings (i)" in words
+    assert "7 warnings (below)" in words
+    brief = detail_lines(state.runs, "matmul", 100, brief_rows=12)
+    assert "7 warnings (i)" in " ".join(map(plain, brief))
     assert all(words.count(item) == 1 for item in many)

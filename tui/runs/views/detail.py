@@ -55,7 +55,7 @@ def detail_lines(
         return [line(Span("no workload is selected", TextStyle.QUIET))]
     names = list_devices(state)
     sweep = collect_sweep(state, info.name, names)
-    outcome = _outcome_lines(state, info, sweep, cells, height)
+    outcome = _outcome_lines(state, info, sweep, cells, height, whole=not brief_rows)
     rows = paragraph(f"{info.name}: {info.title}", cells, TextStyle.STRONG)
     skipped = skipped_lines(state, info, cells)
     if sweep is not None and not skipped:
@@ -84,7 +84,13 @@ def detail_lines(
 
 
 def _outcome_lines(
-    state: RunsState, info: WorkloadInfo, sweep: SweepResult | None, cells: int, height: int
+    state: RunsState,
+    info: WorkloadInfo,
+    sweep: SweepResult | None,
+    cells: int,
+    height: int,
+    *,
+    whole: bool,
 ) -> list[Line]:
     """Return the results' summary and plots, or the sweep's, and a blank line."""
     if sweep is not None:
@@ -92,7 +98,8 @@ def _outcome_lines(
     runs = {device: state.latest_run(info.name, device) for device in list_devices(state)}
     if not any(runs.values()):
         return []
-    rows = outcome_lines(runs, cells)
+    # The whole detail has the warnings in full, with each device's figures.
+    rows = outcome_lines(runs, cells, " (below)" if whole else " (i)")
     # The plot's last row, its ticks, is on the screen together with the outcome above it.
     height = max(LEAST_HEIGHT, height - len(rows))
     drawn = [
@@ -178,7 +185,8 @@ def device_lines(
         if earlier is not None:
             words += f"; earlier: {format_earlier(state, earlier)}"
         return [title, *paragraph(words, cells, TextStyle.QUIET)]
-    shown = len(run.warnings) <= MOST_WARNINGS
+    warnings = run.warnings if run.result or run.so_far is None else run.so_far.warnings
+    shown = len(warnings) <= MOST_WARNINGS
     return [title, *_run_lines(state, run, cells, warnings_shown=swept is None and shown)]
 
 

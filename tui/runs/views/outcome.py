@@ -67,12 +67,15 @@ STATUS_STYLES = {
 # ---- at a glance ---------------------------------------------------------------------------------
 
 
-def outcome_lines(runs: Mapping[str, RunState | None], cells: int) -> list[Line]:
+def outcome_lines(
+    runs: Mapping[str, RunState | None], cells: int, more: str = " (i)"
+) -> list[Line]:
     """Summarize each device's result in a few lines, and compare the devices.
 
     Args:
         runs: runs of one workload by device; ``None`` values are skipped.
         cells: width of a line.
+        more: where many warnings are in full.
     """
     results = [(run.result or run.so_far) for run in runs.values() if run is not None]
     limits = [result.limit for result in results if result is not None and result.limit]
@@ -81,11 +84,13 @@ def outcome_lines(runs: Mapping[str, RunState | None], cells: int) -> list[Line]
     rows: list[Line] = []
     for device, run in runs.items():
         if run is not None:
-            rows += _device_lines(device, run, cells, words)
+            rows += _device_lines(device, run, cells, words, more)
     return rows + compared_lines(runs, cells)
 
 
-def _device_lines(device: str, run: RunState, cells: int, limit_cells: int) -> list[Line]:
+def _device_lines(
+    device: str, run: RunState, cells: int, limit_cells: int, more: str
+) -> list[Line]:
     label = Span(f"{left(device, max(DEVICE_CELLS, cell_len(device)))} ", style_of_device(device))
     result = run.result or run.so_far
     rows: list[Line] = []
@@ -99,7 +104,7 @@ def _device_lines(device: str, run: RunState, cells: int, limit_cells: int) -> l
         wrong = Span("check FAILED: the result is wrong", TextStyle.BAD)
         rows += flow([line(" " * (DEVICE_CELLS + 1), wrong)], cells, indent="  ")
     warnings = run.warnings if run.result else () if result is None else result.warnings
-    for warning in fold_warnings(warnings):
+    for warning in fold_warnings(warnings, more):
         rows += paragraph(f"{glyphs.GLYPHS.warning} {warning}", cells, TextStyle.NOTE, indent="  ")
     return rows
 

@@ -254,20 +254,20 @@ def format_verdict(against: Against) -> str:
 
 
 MOST_WARNINGS = 2
-"""More warnings are counted in one line beside the figures; ``i`` shows them in full."""
+"""More warnings are counted in one line beside the figures, which says where they are in full."""
 
 
-def fold_warnings(warnings: Sequence[str], key: str = " (i)") -> tuple[str, ...]:
+def fold_warnings(warnings: Sequence[str], more: str = " (i)") -> tuple[str, ...]:
     """Return a few warnings as they are, or one line that counts them.
 
     Args:
         warnings: the warnings in full.
-        key: how to read them all.
+        more: where they are in full.
     """
     if len(warnings) <= MOST_WARNINGS:
         return tuple(warnings)
     noisy = "noisy: " if any(warning.startswith("noisy") for warning in warnings) else ""
-    return (f"{noisy}{len(warnings)} warnings{key}",)
+    return (f"{noisy}{len(warnings)} warnings{more}",)
 
 
 def describe_excess_of(run: RunState) -> str:
