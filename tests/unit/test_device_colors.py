@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tui.kit.lines import TextStyle
-from tui.kit.plot import CURVE_STYLES
-from tui.runs.views.device_colors import list_curve_styles, style_of_device
+from tui.kit.plot import CURVE_STYLES, mark_of
+from tui.runs.views.device_colors import list_curve_marks, list_curve_styles, style_of_device
 
 CPU, GPU, OTHER = TextStyle.OTHERS, TextStyle.ALLOCATED, TextStyle.CACHED
 
@@ -33,3 +33,11 @@ def test_curves_have_their_devices_colors(names: list[str], styles: list[TextSty
 def test_a_single_curve_has_the_color_of_its_chart_s_device() -> None:
     assert list_curve_styles(["time"], "cpu") == [CPU]
     assert list_curve_styles(["time"]) == [CURVE_STYLES[0]]
+
+
+def test_a_device_has_one_mark_in_every_chart() -> None:
+    assert list_curve_marks(["cpu", "cuda:0"]) == [mark_of(0), mark_of(1)]
+    assert list_curve_marks(["cuda:0", "CPU", "overhead"]) == [mark_of(1), mark_of(0), mark_of(2)]
+    assert list_curve_marks(["cuda:1"]) == [mark_of(2)]
+    several = ["cpu float32", "cpu bfloat16", "cuda:0"]
+    assert list_curve_marks(several) == [mark_of(0), mark_of(1), mark_of(2)]

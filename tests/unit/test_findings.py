@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -242,3 +243,10 @@ def test_no_line_is_wider_than_the_pane(data: st.DataObject, cells: int, hostile
     found = result(charts=(chart,), tables=(table,), log=(hostile,), figures={"a": Figure(hostile)})
     for rows in (finding_lines(found, cells), finding_lines(found, cells, drawn=False)):
         assert all(width(line) <= cells for line in rows)
+
+
+def test_a_curve_without_a_point_is_not_in_the_legend() -> None:
+    series = (CURVES.series[0], replace(CURVES.series[1], values=(None,) * 4))
+    rows = texts([*chart_lines(replace(CURVES, series=series), {}, 60)])
+    assert rows[0].endswith("● cpu")
+    assert "○" not in "".join(rows)

@@ -33,7 +33,6 @@ from tui.kit.plot import (
     Event,
     Level,
     Plot,
-    mark_of,
     plot_lines,
 )
 from tui.kit.scale import above, places_scale, scale_for
@@ -41,7 +40,7 @@ from tui.kit.tables import reason_lines, table_lines
 from tui.runs.state.parameters import Sweep
 from tui.runs.sweeps.sweep_result import SweepResult, format_settings, format_sweep_progress
 from tui.runs.views.device_charts import change_order_often, find_wins, name_devices
-from tui.runs.views.device_colors import list_curve_styles, style_of_device
+from tui.runs.views.device_colors import list_curve_marks, list_curve_styles, style_of_device
 from tui.runs.views.variant_table import finding_table_lines
 from tui.runs.views.workload_state import format_run_progress
 from workloads.protocol.figure_names import name_figure
@@ -150,7 +149,8 @@ def curve_lines(
     """
     rows: list[Line] = []
     title = clean(chart.title or chart.name)
-    styles = list_curve_styles([series.name for series in chart.series], device)
+    names = [series.name for series in chart.series]
+    styles, marks = list_curve_styles(names, device), list_curve_marks(names)
     units = tuple(dict.fromkeys(series.unit for series in chart.series))
     height = _share_rows(height + _AROUND_PLOT, len(units)) or height
     for unit in units:
@@ -158,8 +158,8 @@ def curve_lines(
         values = [value for _, series in members for value in _filter_known(series)]
         if not values:
             rows += paragraph(title, cells, TextStyle.STRONG) if title else []
-            names = fit(", ".join(clean(series.name) for _, series in members), cells)
-            words = f"{names}: {quantity(None)}, no value is known"
+            listed = fit(", ".join(clean(series.name) for _, series in members), cells)
+            words = f"{listed}: {quantity(None)}, no value is known"
             rows += [line("  ", *row) for row in paragraph(words, cells - 2, TextStyle.QUIET)]
             title = ""
             continue
@@ -167,10 +167,11 @@ def curve_lines(
             Curve(
                 series.name,
                 tuple(zip(chart.places, series.values, strict=True)),
-                mark_of(at),
+                marks[at],
                 styles[at],
             )
             for at, series in members
+            if _filter_known(series)
         )
         lines = levels if unit == chart.series[0].unit else ()
         names_axis = chart.axis in title.split()

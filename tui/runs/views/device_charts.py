@@ -64,14 +64,19 @@ def _is_in(chart: Chart, others: list[tuple[Chart, bool]]) -> bool:
 
 
 def name_devices(chart: Chart, device: str) -> Chart:
-    """Name the series of a chart that has the CPU's beside the device's by torch's names.
+    """Name the series of the CPU, and of the device beside it, by torch's names.
 
     Args:
         chart: with series like ``CUDA``, ``CPU`` and ``overhead``.
         device: torch's name of the chart's device.
     """
     kind = device.partition(":")[0]
-    if kind in ("", CPU) or not (_find_series(chart, kind) and _find_series(chart, CPU)):
+    if kind == CPU:
+        own = (
+            replace(item, name=CPU) if item.name.lower() == CPU else item for item in chart.series
+        )
+        return replace(chart, series=tuple(own))
+    if not kind or not (_find_series(chart, kind) and _find_series(chart, CPU)):
         return chart
     names = {kind: device, CPU: CPU}
     series = tuple(

@@ -6,7 +6,7 @@ import re
 
 from tui.devices.state.devices import CPU
 from tui.kit.lines import TextStyle
-from tui.kit.plot import CURVE_STYLES
+from tui.kit.plot import CURVE_STYLES, mark_of
 
 CPU_STYLE = TextStyle.OTHERS
 GPU_STYLES = (TextStyle.ALLOCATED, TextStyle.CACHED, TextStyle.CONTEXT)
@@ -52,3 +52,28 @@ def list_curve_styles(names: list[str], device: str = "") -> list[TextStyle]:
         others = sum(item not in own for item in styles)
         styles.append(style or rest[others % len(rest)])
     return styles
+
+
+def list_curve_marks(names: list[str]) -> list[str]:
+    """Return the marks of a chart's curves: each device has the same one in every chart.
+
+    If several curves have one device, their marks would be equal: then none has its device's.
+
+    Args:
+        names: names of the curves.
+    """
+    numbers = [_number_device(name) for name in names]
+    own = [number for number in numbers if number is not None]
+    if len(set(own)) < len(own):
+        numbers, own = [None] * len(names), []
+    rest = (number for number in range(len(names) + len(own)) if number not in own)
+    return [mark_of(next(rest) if number is None else number) for number in numbers]
+
+
+def _number_device(name: str) -> int | None:
+    """Return 0 for the CPU and a higher number for each GPU; ``None`` for another name."""
+    device = name.lower().partition(" ")[0]
+    if device == CPU:
+        return 0
+    gpu = _GPU.fullmatch(device)
+    return 1 + int(gpu[1] or 0) % len(GPU_STYLES) if gpu else None
