@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.screens.helpers import make_store
 from tests.screens.results import busy, progress, queued, ran, timing
-from tui.kit.lines import plain, width
+from tui.kit.lines import Span, plain, width
 from tui.kit.table import Layout, heading_line
 from tui.runs.state.events import ComparedWithEarlier
 from tui.runs.state.runs import Against
@@ -19,8 +20,10 @@ from tui.runs.state.state import WorkbenchState
 from tui.runs.views.search import build_entries
 from tui.runs.views.workload_columns import (
     DROPPED_FIRST,
+    LEAD,
     WIDEST,
     choose_columns,
+    cut_parameters,
     draw_entry,
     fit_workload_columns,
     list_hidden_columns,
@@ -205,3 +208,17 @@ def test_a_comparison_with_earlier_fits_any_state_column(verdict: Verdict, cells
     words = next(words for words in map(plain, (row.state, *row.shorter)) if len(words) <= cells)
     assert words.startswith("! ")
     assert (verdict if verdict in ("faster", "slower") else "ok") in words
+
+
+def test_a_name_has_the_blank_cells_before_its_first_figure() -> None:
+    state = make_store("one gpu", *ran("matmul", "cpu"))
+    row = replace(the_row(state), name=Span("matmul size=4096 float32 warm more=12"))
+    for cells in range(60, 130):
+        layout = fit_workload_columns(state.runs, [row], cells)
+        drawn = plain(draw_entry(row, layout, under_cursor=True))
+        assert width(draw_entry(row, layout, under_cursor=True)) <= cells
+        time = next(placed for placed in layout if placed.column.name == "cpu")
+        start = drawn.index(row.cells["cpu"].text)
+        assert start + row.cells["cpu"].width == time.end
+        room = start - time.column.gap - LEAD
+        assert drawn[LEAD:start].rstrip() == cut_parameters(row.name, room).text

@@ -129,6 +129,21 @@ def list_hidden_columns(state: RunsState, layout: Layout[_Shown]) -> tuple[str, 
     )
 
 
+def _widen_name(layout: Layout[_Shown], shown: _Shown) -> Layout[_Shown]:
+    """Return the columns of a row whose name has the blank cells before the first figure."""
+    at = next((at for at, placed in enumerate(layout) if placed.column.name == NAME), None)
+    if at is None or at + 1 >= len(layout):
+        return layout
+    name, figure = layout[at : at + 2]
+    text = _format_figure(figure, shown)
+    if not text:
+        return layout  # a long state may need its cells
+    spare = figure.width - cell_len(text)
+    name = replace(name, width=name.width + spare)
+    figure = replace(figure, start=figure.start + spare, width=figure.width - spare)
+    return (*layout[:at], name, figure, *layout[at + 2 :])
+
+
 GPU_ONLY, CPU_ONLY = "GPU only", "CPU only"
 """Follow the title of a workload that does not run on one of the table's devices."""
 
@@ -153,6 +168,7 @@ def draw_entry(
         return _draw_heading(entry, layout[-1].end if layout else 0)
     if not layout:
         return ()
+    layout = _widen_name(layout, (entry, under_cursor))
     room = next((placed.width for placed in layout if placed.column.name == NAME), 0)
     entry = replace(entry, name=cut_parameters(entry.name, room))
     shown = (entry, under_cursor)
