@@ -19,7 +19,7 @@ from tests.screens.results import (
     timing,
 )
 from tui.devices.state.machine import DeviceSelected
-from tui.kit.lines import Span, plain
+from tui.kit.lines import Span, TextStyle, plain
 from tui.runs.state.events import CompareQueued, ConditionsRecorded, FlagSet, ParametersSet
 from tui.runs.state.runs import Conditions
 from tui.runs.state.state import WorkbenchState
@@ -160,6 +160,17 @@ def test_a_cancelled_run_keeps_what_was_measured() -> None:
     found = cells(state)
     assert found["cuda:0"] == "2.71 ms"
     assert found["state"] == "cuda:0 cancelled: by the user"
+
+
+def test_the_time_of_a_wrong_result_and_absent_figures_are_dim() -> None:
+    without = {"rates": Rates(None, None, None), "limit": None}
+    wrong = ran("matmul", "cpu", status="failed", reason="wrong result", **without)
+    found = the_row(make_store("no gpu", *wrong)).cells
+    assert found["cpu"].text == "2.71 ms"
+    dim = {name for name, cell in found.items() if cell.style is TextStyle.QUIET}
+    assert {"cpu", "rate", "of limit"} <= dim
+    right = the_row(make_store("no gpu", *ran("matmul", "cpu"))).cells
+    assert right["cpu"].style is right["rate"].style is TextStyle.PLAIN
 
 
 def test_a_failed_run_says_why() -> None:

@@ -311,11 +311,15 @@ def _build_cells(info: WorkloadInfo, runs: Mapping[str, RunState | None]) -> dic
     results = [get_result(run) for run in runs.values()]
     main = results[-1]
     cells[SPEED_UP] = _format_speed_up(results)
-    cells[RATE] = Span(format_rate(main))
     above = main is not None and main.limit is not None and main.limit.exceeded
-    cells[LIMIT] = Span(format_limit(main), TextStyle.BAD if above else TextStyle.PLAIN)
-    cells[PEAK] = Span(_format_peak(main))
+    cells[RATE] = _make_cell(format_rate(main))
+    cells[LIMIT] = _make_cell(format_limit(main), TextStyle.BAD if above else TextStyle.PLAIN)
+    cells[PEAK] = _make_cell(_format_peak(main))
     return cells
+
+
+def _make_cell(words: str, style: TextStyle = TextStyle.PLAIN) -> Span:
+    return Span(words, TextStyle.QUIET if words == text.NA else style)
 
 
 def explain_not_run(state: RunsState, info: WorkloadInfo) -> tuple[Span, ...]:
@@ -343,7 +347,9 @@ def _format_time_cell(info: WorkloadInfo, device: str, run: RunState | None) -> 
         return Span("")
     known = run.result or run.so_far
     if known is not None and known.time is not None:
-        return Span(format_median(known.time), TextStyle.PLAIN if run.result else TextStyle.KEY)
+        style = TextStyle.KEY if run.result is None else TextStyle.PLAIN
+        # A wrong result's time is no result: the state gives the reason.
+        return Span(format_median(known.time), TextStyle.QUIET if run.failed else style)
     if run.result is not None:
         return Span(glyphs.GLYPHS.dash, TextStyle.QUIET)  # the state column gives the reason
     if run.progress is None:
