@@ -270,7 +270,7 @@ class KeyedList(CursorView):
         self.attach(self._keys[index])
         self._post_moved()
 
-    def keep_cursor(self) -> None:
+    def attach_shown(self) -> None:
         """Keep the cursor on its row, which may be the fallback, when other rows come back."""
         if self.key is not None:
             self.attach(self.key)
@@ -358,7 +358,7 @@ class RowFilter:
     def end(self, *, filtered: bool) -> None:
         """Return to the table, with or without the filter; the cursor stays on its row."""
         if isinstance(self._table, KeyedList):
-            self._table.keep_cursor()
+            self._table.attach_shown()
         self._pane.screen.set_focus(self._table)
         if self._field is not None:
             if not filtered:
