@@ -144,7 +144,7 @@ async def test_without_a_verdict_i_says_why_and_the_figures_of_the_device_stay(
 
 
 @pytest.mark.parametrize(
-    ("size", "drawn"), [((120, 40), False), ((120, 48), True), ((80, 24), False), ((200, 55), True)]
+    ("size", "drawn"), [((120, 36), False), ((120, 48), True), ((80, 24), False), ((200, 55), True)]
 )
 async def test_empty_rows_below_the_verdict_show_the_memory_until_then(
     size: tuple[int, int], drawn: bool
