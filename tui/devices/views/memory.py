@@ -289,15 +289,17 @@ def absent_name_lines(gauge: Gauge, cells: int, omitted: str = "") -> list[Line]
         cells: width of a line.
         omitted: the label of a term to leave out; empty for none.
     """
-    absences = _find_absences(gauge)
+    absences = {
+        absent: shown
+        for absent, labels in _find_absences(gauge).items()
+        if (shown := [label for label in labels if label != omitted])
+    }
     for reason in (NEXT_RUN, NOT_USED):
         if {absent.reason for absent in absences} == {reason}:
             return paragraph(reason, cells, TextStyle.QUIET)
     by_word: dict[str, list[str]] = {}
-    for absent, labels in absences.items():
-        shown = [label for label in labels if label != omitted]
-        if shown:
-            by_word.setdefault(absent.short or text.NA, []).extend(shown)
+    for absent, shown in absences.items():
+        by_word.setdefault(absent.short or text.NA, []).extend(shown)
     return [
         line
         for word, labels in by_word.items()
