@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tui.results.store.records import Facts, Record, StoredResult, compute_id
 from tui.runs.state.runs import Conditions
-from workloads.protocol.results import RunResult, Setting, Timing
+from workloads.protocol.results import RunResult, Setting, Status, Timing
 
 FACTS = {
     "box": "alpha",
@@ -79,6 +79,7 @@ def kept(
     warnings: tuple[str, ...] = (),
     process: str = "",
     seen: Conditions | None = None,
+    status: Status = "ok",
 ) -> StoredResult:
     """Return a run that ended ``number`` seconds after :data:`BEGAN`."""
     at = BEGAN + number
@@ -90,7 +91,7 @@ def kept(
         device=device,
         parameters=used,
         flags={"cudnn.benchmark": False},
-        status="ok",
+        status=status,
         time=timing(blocks, at - 1),
         started_at=at - 2,
         ended_at=at,
@@ -104,7 +105,7 @@ def kept(
         workload=workload,
         device=device,
         parameters=used,
-        status="ok",
+        status=status,
         reason=None,
         budget="normal",
         conditions=seen or conditions(*warnings),

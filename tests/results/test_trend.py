@@ -39,6 +39,18 @@ def test_a_change_is_named_only_where_the_intervals_are_apart() -> None:
     assert [format_change(trend) for trend in trends] == ["", "", "+9%", "-9%"]
 
 
+def test_a_failed_run_has_no_trend_and_is_in_none() -> None:
+    failed = kept(1, median=0.5e-3, status="failed")
+    first, none, last = trends_of(kept(0), failed, kept(2, median=1.1e-3))
+    assert none is None
+    assert format_change(none) == ""
+    assert choose_change_style(none) is TextStyle.PLAIN
+    assert first is not None
+    assert last is not None
+    assert last.medians_s == (1e-3, 1.1e-3)
+    assert format_change(last) == "+10%"
+
+
 def test_only_runs_that_measured_the_same_in_the_same_place_share_a_trend() -> None:
     _, *others = trends_of(
         kept(0),

@@ -348,7 +348,7 @@ async def test_a_history_has_a_tick_where_the_driver_changed(
         assert "▾" in text
         assert "driver 590.2" in text
         await at.press("G")
-        assert "1 more run not shown (other machine, GPU or flags)" in said(at)
+        assert "1 more run not shown (other machine, device or flags)" in said(at)
         await at.press("escape")
         assert "Results   17" in at.rows[1]
 

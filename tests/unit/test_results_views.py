@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -18,6 +19,7 @@ from tui.results.store.queries import EnvironmentComparison, Listing, WorkloadHi
 from tui.results.store.records import StoredResult, StoredRow, build_row
 from tui.results.views import comparison as result_comparison
 from tui.results.views import result_list
+from tui.results.views.row_texts import format_outcome
 from workloads.protocol.wire import field_values
 
 DRIVERS = {"driver": "580.1"}, {"driver": "590.2"}
@@ -83,6 +85,12 @@ def test_a_failed_run_says_why_and_comes_last_by_time() -> None:
     listed = Listing(tuple(rows), facts, {}, 3, 3)
     chosen = result_list.fit_list_columns(listed, rows, 100, 2000.0)
     assert "failed: no memory" in plain(row_line(chosen, result_list.ListedRow(0, rows[0], "")))
+
+
+def test_a_failed_run_with_a_time_comes_last_by_time() -> None:
+    rows = [build_row(kept(1, median=5.0, status="failed")), build_row(kept(2, median=1e-3))]
+    found = result_list.sort_rows(rows, "time")
+    assert [row.status for row in found] == ["ok", "failed"]
 
 
 # ---- two sets ----------------------------------------------------------------------------------
@@ -245,7 +253,34 @@ def test_a_change_of_driver_or_torch_is_named_once_where_it_was() -> None:
     text = _history(found)
     assert text.count("▾") == 1
     assert "driver 580.1, torch 2.13.0+cu130: 1.00 ms, 3 runs ±0.0% from run to run" in text
-    assert "driver 590.2, torch 2.14.0: 1.00 ms, 1 run," in text
+    assert "driver 590.2, torch 2.14.0: 1.00 ms ±1.0%, 1 run," in text
+
+
+def test_the_times_of_a_few_or_of_very_different_runs_are_their_range() -> None:
+    text = _history(_past(kept(1, median=1e-3), kept(2, median=1.2e-3)))
+    assert "1.00 ms to 1.20 ms, 2 runs, 2001" in text
+    scattered = _history(_past(*(kept(n, median=s) for n, s in enumerate((126e-6, 2.23e-3, 1e-4)))))
+    assert "100 µs to 2.23 ms, 3 runs, 2001" in scattered
+    assert "from run to run" not in scattered
+
+
+def test_a_single_run_has_the_digits_of_its_own_interval() -> None:
+    run = build_row(kept(1, median=37.1e-3))
+    row = replace(run, ci95_s=(33e-3, 42e-3))
+    found = WorkloadHistory(row, (row,), {row.environment: kept(1).facts}, 0)
+    assert f"{format_outcome(row)}, 1 run, 2001" in _history(found)
+    assert format_outcome(row) == "37 ms ±12%"
+
+
+def test_without_a_successful_run_a_history_says_only_that() -> None:
+    subject = build_row(kept(1, status="failed"))
+    found = WorkloadHistory(subject, (), {}, 5)
+    text = _history(found)
+    assert "No run of it has succeeded here." in text
+    assert "measured once" not in text
+    assert "5 more runs not shown" in text
+    title = result_comparison.format_history_title(found)
+    assert title.startswith("No successful run   matmul")
 
 
 @pytest.mark.parametrize(
@@ -289,7 +324,7 @@ def test_runs_with_warnings_are_marked_and_what_is_elsewhere_is_counted() -> Non
     text = _history(found)
     assert "! with warnings" in text
     assert "3 runs ±0.0% from run to run, 1 with warnings" in text
-    assert "4 more runs not shown (other machine, GPU or flags)" in text
+    assert "4 more runs not shown (other machine, device or flags)" in text
 
 
 def test_the_axis_holds_the_runs_and_not_zero() -> None:

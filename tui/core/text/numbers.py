@@ -307,6 +307,11 @@ def spread(half_width: float | None) -> str:
     return f"{glyphs.GLYPHS.plus_minus}{text}%"
 
 
+def variation(share: float | None) -> str:
+    """Format how far repeated runs lie around their center; beyond twofold, no percentage helps."""
+    return "more than twofold" if share is not None and share > 1 else spread(share)
+
+
 # ---- a device's sensors ------------------------------------------------------------------------
 
 

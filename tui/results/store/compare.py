@@ -211,7 +211,7 @@ def _rank(question: Question) -> tuple[int, float, str, tuple[str, str], str]:
 
 
 def _filter_timed(rows: Iterable[StoredRow]) -> list[StoredRow]:
-    timed = [row for row in rows if row.status == "ok" and row.median_s]
+    timed = [row for row in rows if row.valid_s]
     timed.sort(key=lambda row: row.at)
     return timed
 
@@ -312,9 +312,9 @@ def _compute_spreads(rows: Iterable[StoredRow]) -> dict[tuple[str, str, str], Sp
     """Return the variation of runs in one environment, by workload, device and parameters."""
     groups: dict[tuple[str, str, str], dict[str, list[float]]] = {}
     for row in rows:
-        if row.median_s and row.status == "ok":
+        if row.valid_s:
             of_setting = groups.setdefault(question_of(row), {})
-            of_setting.setdefault(row.environment, []).append(row.median_s)
+            of_setting.setdefault(row.environment, []).append(row.valid_s)
     spreads = {key: compute_spread(list(group.values())) for key, group in groups.items()}
     return {key: spread for key, spread in spreads.items() if spread is not None}
 

@@ -77,7 +77,7 @@ class EarlierSessions:
                     _build_earlier(row, gpu, requested.get(row.number, {}), facts[row.environment])
                     for row in rows
                     # An invalid row of the store counts as failed.
-                    if row.status == "ok" and row.median_s is not None
+                    if row.valid_s is not None
                 ]
         return tuple(stored)
 
@@ -161,8 +161,7 @@ def _build_earlier(
 def _is_alike(row: StoredRow, newer: StoredRow, facts: Mapping[str, Facts]) -> bool:
     newer_facts, older_facts = facts[newer.environment], facts[row.environment]
     return (
-        row.status == "ok"
-        and bool(row.median_s)
+        bool(row.valid_s)
         and row.measured == newer.measured
         and row.device.partition(":")[0] == newer.device.partition(":")[0]
         and older_facts.values.get("box") == newer_facts.values.get("box")

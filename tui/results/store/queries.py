@@ -181,11 +181,7 @@ def read_history(place: Path, subject: StoredRow, *, traceless: bool) -> Workloa
         facts = database.read_facts()
         rows = database.read_rows(Selection(workload=subject.workload))
     _check_exists(subject, rows)
-    timed = [
-        row
-        for row in rows
-        if row.status == "ok" and row.median_s and row.measured == subject.measured
-    ]
+    timed = [row for row in rows if row.valid_s and row.measured == subject.measured]
     kind = subject.device.partition(":")[0]
     subject_key = _history_key(facts.get(subject.environment))
     rows_here = [

@@ -140,6 +140,11 @@ class StoredRow:
     """NVML's reasons for limited clocks during the run, harmful or not."""
 
     @property
+    def valid_s(self) -> float | None:
+        """The median in seconds per call; ``None`` unless the run succeeded."""
+        return self.median_s if self.status == "ok" else None
+
+    @property
     def measured(self) -> str:
         """Return the parameters as text that is equal where two runs measured the same.
 

@@ -46,6 +46,7 @@ from tui.results.views.results import (
     has_different_runs,
 )
 from tui.results.views.row_texts import format_date, format_name
+from tui.runs.state.result_format import format_time
 
 _MOST_NAME, _LEAST_NAME = 40, 14
 _LEAST_DRAWN = 15
@@ -348,6 +349,7 @@ _FLAT = 0.01
 _LEAST_HEIGHT, _MOST_HEIGHT = 4, 60
 _MOST_CURVES, _MOST_NAMED, _MOST_TICKS = 6, 8, 30
 """Most software versions with their own marks, named changes, and drawn changes."""
+NONE_SUCCEEDED = "No run of it has succeeded here. A failed run has no valid time."
 _DAY, _YEAR = len("2026-01-31"), len("2026-")
 _BESIDE_PLOT = 5
 """Least rows of a plot in addition to its height, with the blank row."""
@@ -416,8 +418,10 @@ def render_history(history: WorkloadHistory, cells: int, height: int) -> list[Li
     rows = _render_groups(groups, cells)
     if history.elsewhere:
         further = text.count(history.elsewhere, "more run")
-        words = f"{further} not shown (other machine, GPU or flags)"
+        words = f"{further} not shown (other machine, device or flags)"
         rows += paragraph(words, cells, TextStyle.QUIET)
+    if not history.rows:
+        return [*paragraph(NONE_SUCCEEDED, cells, TextStyle.NOTE), *rows]
     if len(history.rows) < 2:
         sentence = "It was measured once: there is nothing to plot yet."
         return [*paragraph(sentence, cells, TextStyle.NOTE), *rows]
@@ -520,12 +524,18 @@ def _render_groups(groups: Mapping[Software, Sequence[StoredRow]], cells: int) -
 
 
 def _describe_group(runs: Sequence[StoredRow], typical_s: float) -> str:
-    """Return the typical time of some runs, their number and variation, and first and last day."""
-    medians = [row.median_s for row in runs if row.median_s]
+    """Return the times of some runs, their number and variation, and first and last day."""
+    medians = [row.valid_s for row in runs if row.valid_s]
     varied = compute_spread([medians])
-    words = text.seconds(typical_s, varied.share if varied else None)
+    if len(runs) == 1:
+        words = format_time(runs[0])
+    elif varied is None or varied.share > 1:
+        words = f"{text.seconds(min(medians))} to {text.seconds(max(medians))}"
+    else:
+        words = text.seconds(typical_s, varied.share)
     words += f", {text.count(len(medians), 'run')}"
-    words += f" {text.spread(varied.share)} from run to run" if varied else ""
+    if varied is not None and varied.share <= 1:
+        words += f" {text.spread(varied.share)} from run to run"
     marked = sum(bool(row.marks) for row in runs)
     words += f", {marked} with warnings" if marked else ""
     # Days are enough, unless all runs are of one.
@@ -540,4 +550,6 @@ def format_history_title(history: WorkloadHistory) -> str:
     subject = history.subject
     # The name may come from a stranger's file, and a border does not escape text.
     name = clean(format_name(subject.workload, subject.parameters))
-    return f"{text.count(len(history.rows), 'run')} over time   {name} on {subject.device}"
+    runs = len(history.rows)
+    many = f"{text.count(runs, 'run')} over time" if runs else "No successful run"
+    return f"{many}   {name} on {subject.device}"

@@ -48,11 +48,11 @@ What names leave goes to longer results."""
 
 
 def sort_rows(rows: Sequence[StoredRow], order: Order) -> list[StoredRow]:
-    """Sort rows, given newest first; rows without a time come last."""
+    """Sort rows, given newest first; rows without a valid time come last."""
     if order == "workload":
         return sorted(rows, key=lambda row: (row.workload, row.parameters, row.device))
     if order == "time":
-        return largest_first(rows, lambda row: row.median_s)
+        return largest_first(rows, lambda row: row.valid_s)
     return list(rows)
 
 

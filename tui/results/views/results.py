@@ -257,9 +257,8 @@ def format_spread(spread: Spread | None) -> str:
     if spread is None:
         return "its variation from run to run is unknown"
     runs = text.count(spread.runs, "run")
-    if spread.share > 1:
-        return f"it varies more than twofold from run to run ({runs})"
-    return f"it varies by {text.spread(spread.share)} from run to run ({runs})"
+    by = "" if spread.share > 1 else "by "
+    return f"it varies {by}{text.variation(spread.share)} from run to run ({runs})"
 
 
 def _format_unique_name(question: Question, among: StoreComparison) -> str:
@@ -470,7 +469,7 @@ def format_markdown(
     """
     groups: dict[tuple[str, str, str, str], list[StoredRow]] = {}
     for row in rows:
-        if row.median_s and row.status == "ok":
+        if row.valid_s:
             key = (row.workload, row.measured, row.device, row.environment)
             groups.setdefault(key, []).append(row)
     used = list(dict.fromkeys(key[3] for key in groups))
@@ -487,7 +486,7 @@ def format_markdown(
             device,
             _format_run_times(times),
             str(len(times)),
-            text.spread(varied.share) if varied else f"fewer than {FEWEST} runs",
+            text.variation(varied.share) if varied else f"fewer than {FEWEST} runs",
             redact(_format_marked(group)),
             str(used.index(environment) + 1),
         )

@@ -40,9 +40,10 @@ class TimeTrend:
 
 
 def find_trends(rows: Iterable[StoredRow], facts: Environments) -> dict[int, TimeTrend]:
-    """Return the trend of each run with a time, by the row's number.
+    """Return the trend of each successful run, by the row's number.
 
-    The runs of a trend share the workload, its parameters, the device, the box and the GPU.
+    The time of a failed run is not valid, so it has no trend and is in none. The runs of a
+    trend share the workload, its parameters, the device, the box and the GPU.
 
     Args:
         rows: results in any order.
@@ -50,7 +51,7 @@ def find_trends(rows: Iterable[StoredRow], facts: Environments) -> dict[int, Tim
     """
     series: dict[Hashable, list[StoredRow]] = {}
     for row in sorted(rows, key=lambda row: (row.at, row.number)):
-        if row.kind == "run" and row.median_s:
+        if row.kind == "run" and row.valid_s:
             known = facts[row.environment].values
             place = tuple(known.get(name) for name in _PLACE)
             series.setdefault((row.workload, row.measured, row.device, place), []).append(row)

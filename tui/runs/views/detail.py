@@ -219,7 +219,7 @@ def against_lines(state: RunsState, run: RunState, cells: int) -> list[Line]:
         f"the last {text.age(state.now - against.at)}"
     )
     if against.ci95 is None:
-        varies = "unknown" if against.varies is None else text.spread(against.varies)
+        varies = "unknown" if against.varies is None else text.variation(against.varies)
         words += f"; a verdict needs three sessions per side (variation from run to run: {varies})"
     style = AGAINST_STYLES.get(against.verdict, TextStyle.QUIET)
     rows = paragraph(words, cells, style, indent="  ")
