@@ -32,7 +32,7 @@ from tui.results.views.results import (
     format_result,
 )
 from tui.results.views.row_texts import format_short_time
-from workloads.protocol.results import Setting
+from workloads.protocol.results import Setting, Status
 
 NEW = {"driver": "590.10.01"}
 
@@ -113,14 +113,40 @@ def test_sides_without_a_common_workload_are_not_said_to_differ_in_nothing(tmp_p
     assert text.startswith("no workload on both sides\n")
     assert "no rows yet" not in text
     assert "runs/sessions" not in text
-    assert "without a time" not in text
+    assert "are not compared" not in text
 
 
 def test_results_without_a_time_are_counted(tmp_path: Path) -> None:
     state = WorkbenchState(tmp_path / "r", _runs(1e-3), _runs(1e-3, 100, facts=NEW))
     state.a[0] = replace(state.a[0], status="failed")
     text = _text(state.compared())
-    assert "without a time, such as comparisons of a flag: 1 of A, 0 of B" in text
+    assert "failed runs are not compared: 1 of A, 0 of B" in text
+
+
+@pytest.mark.parametrize(
+    ("of_a", "of_b", "title"),
+    [
+        ("failed", "failed", "neither A nor B has a successful run"),
+        ("failed", "ok", "A has no successful run"),
+        ("ok", "cancelled", "B has no successful run"),
+    ],
+)
+def test_failed_results_are_said_to_have_failed(
+    tmp_path: Path, of_a: Status, of_b: Status, title: str
+) -> None:
+    state = WorkbenchState(tmp_path / "r", _runs(1e-3), _runs(1e-3, 100, facts=NEW))
+    state.a[:] = [replace(row, status=of_a) for row in state.a[:1]]
+    state.b[:] = [replace(row, status=of_b) for row in state.b[:1]]
+    text = _text(state.compared())
+    assert text.startswith(f"{title}\n")
+    assert ("failed runs are not compared: 1 of A, " in text) == (of_a == "failed")
+    assert ("cancelled runs are not compared: 0 of A, 1 of B" in text) == (of_b == "cancelled")
+
+
+def test_a_comparison_of_a_flag_is_counted_by_itself(tmp_path: Path) -> None:
+    state = WorkbenchState(tmp_path / "r", _runs(1e-3), _runs(1e-3, 100, facts=NEW))
+    state.a[0] = replace(state.a[0], kind="comparison", median_s=None)
+    assert "comparisons of a flag are not compared: 1 of A, 0 of B" in _text(state.compared())
 
 
 def test_one_workload_with_other_parameters_on_each_side_names_what_differs(tmp_path: Path) -> None:

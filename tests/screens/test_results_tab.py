@@ -231,17 +231,15 @@ async def test_results_of_different_workloads_have_one_sentence_and_no_table(pla
         assert "differences" not in at.text
 
 
-async def test_a_comparison_of_a_switch_is_no_side_of_a_comparison(place: Path) -> None:
+async def test_a_comparison_of_a_flag_cannot_be_marked(place: Path) -> None:
     fill(place)
     async with running((120, 40)) as at:
         await opened(at)
         pane = tab(at).pane
-        await at.press("space", "space")
-        pane.marked = [pane.marked[0], replace(pane.marked[1], kind="comparison")]
-        await at.press("c")
-        await read(at)
-        assert "a comparison of a switch is no side of a comparison" in said(at)
-        assert not tab(at).query(ComparisonPane)
+        pane.rows = [replace(pane.rows[0], kind="comparison"), *pane.rows[1:]]
+        await at.press("space")
+        assert "this row compares a flag on and off" in said(at)
+        assert not pane.marked
 
 
 async def test_a_key_that_comes_late_puts_nothing_over_what_has_the_place(place: Path) -> None:

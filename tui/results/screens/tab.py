@@ -40,10 +40,7 @@ _NO_TIMING: Mapping[Kind, str] = {
     "run": "this run has no timing to plot",
 }
 """Messages about a result without a history."""
-_NO_SIDE = (
-    "a comparison of a switch is no side of a comparison: it has two settings in one run; "
-    "mark two runs with space"
-)
+_NO_SIDE = "this row compares a flag on and off, so it cannot be A or B; mark a run"
 DELETED_FOR_GOOD = "You cannot undo this; gpu-workbench results export keeps a copy."
 _MOST_NAMED = 5
 """Results that a question before a deletion names."""
@@ -219,9 +216,6 @@ class ResultsTab(CommandScreen):
             self.notify(words, markup=False)
             return
         a, b = self.pane.marked
-        if "comparison" in (a.kind, b.kind):
-            self.notify(_NO_SIDE, markup=False)
-            return
         readonly = self.program.readonly
         self._open(
             lambda: queries.compare_environments(self._place, a, b, traceless=readonly),
@@ -253,7 +247,11 @@ class ResultsTab(CommandScreen):
         self.pane.next_order()
 
     def action_mark_result(self) -> None:
-        """Mark the result under the cursor."""
+        """Mark the run under the cursor; a comparison is no side of another one."""
+        row = self.pane.table.selected
+        if row is not None and row.kind == "comparison":
+            self.notify(_NO_SIDE, markup=False)
+            return
         self.pane.mark()
         self.rebuild_footer()
 

@@ -101,6 +101,16 @@ class UnpairedWorkload:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOutResults:
+    """Results of one kind that are not compared, since they have no valid time."""
+
+    what: str
+    """The plural: ``failed runs``, ``cancelled runs``, ``comparisons of a flag``."""
+    number: tuple[int, int]
+    """Number of these of A and of B."""
+
+
+@dataclass(frozen=True, slots=True)
 class StoreComparison:
     """The comparison of all workloads that A and B share."""
 
@@ -110,7 +120,9 @@ class StoreComparison:
     unpaired: tuple[UnpairedWorkload, ...] = ()
     """Workloads among :attr:`only` of both sides, which measured different things."""
     untimed: tuple[int, int] = (0, 0)
-    """Number of results of A and of B that have no time: failed runs, comparisons of a flag."""
+    """Number of results of A and of B without a valid time: failed runs, comparisons of a flag."""
+    left_out: tuple[LeftOutResults, ...] = ()
+    """The same results by kind."""
 
     @property
     def tested(self) -> int:
@@ -193,7 +205,22 @@ def compare(
     questions.sort(key=_rank)
     only = len(left[0]), len(left[1])
     untimed = len(a) - len(of_a), len(b) - len(of_b)
-    return StoreComparison(tuple(questions), only, _find_unpaired(*left), untimed)
+    return StoreComparison(
+        tuple(questions), only, _find_unpaired(*left), untimed, _count_left_out(a, b)
+    )
+
+
+def _count_left_out(a: Sequence[StoredRow], b: Sequence[StoredRow]) -> tuple[LeftOutResults, ...]:
+    """Count the results without a valid time by kind."""
+    of_a, of_b = (Counter(_name_kind(row) for row in rows if not row.valid_s) for rows in (a, b))
+    return tuple(LeftOutResults(kind, (of_a[kind], of_b[kind])) for kind in sorted(of_a | of_b))
+
+
+def _name_kind(row: StoredRow) -> str:
+    """Return the kind of a result without a valid time, in the plural."""
+    if row.kind == "comparison":
+        return "comparisons of a flag"
+    return "runs without a time" if row.status == "ok" else f"{row.status} runs"
 
 
 def _rank(question: Question) -> tuple[int, float, str, tuple[str, str], str]:

@@ -133,8 +133,7 @@ def build_comparison_table(comparison: StoreComparison) -> Table:
     Without a workload on both sides, the title alone says so.
     """
     if not comparison.questions:
-        same = " with the same settings" if comparison.unpaired else ""
-        return Table("compare", f"no workload{same} on both sides", (), ())
+        return Table("compare", _explain_none_common(comparison), (), ())
     devices = {format_devices(question) for question in comparison.questions}
     device = devices.pop() if len(devices) == 1 else ""
     differ = has_different_runs(comparison)
@@ -151,6 +150,17 @@ def build_comparison_table(comparison: StoreComparison) -> Table:
             for question in comparison.questions
         ),
     )
+
+
+def _explain_none_common(comparison: StoreComparison) -> str:
+    """Return why A and B have no workload to compare."""
+    without = [letter for letter, many in zip("AB", comparison.only, strict=True) if not many]
+    if len(without) == 2:
+        return "neither A nor B has a successful run"
+    if without:
+        return f"{without[0]} has no successful run"
+    same = " with the same settings" if comparison.unpaired else ""
+    return f"no workload{same} on both sides"
 
 
 def format_devices(question: Question) -> str:
@@ -328,9 +338,10 @@ def format_closing_notes(comparison: StoreComparison) -> list[str]:
     lines += [_format_unpaired(item) for item in comparison.unpaired[:_MOST_UNPAIRED]]
     if any(comparison.only):
         lines.append(f"on one side only: {comparison.only[0]} of A, {comparison.only[1]} of B")
-    if any(comparison.untimed):
-        of_a, of_b = comparison.untimed
-        lines.append(f"without a time, such as comparisons of a flag: {of_a} of A, {of_b} of B")
+    lines += [
+        f"{left_out.what} are not compared: {left_out.number[0]} of A, {left_out.number[1]} of B"
+        for left_out in comparison.left_out
+    ]
     return lines
 
 
