@@ -11,6 +11,8 @@ from tui.core.text import glyphs
 from tui.kit.lines import TextStyle
 from tui.results.store.records import Facts, StoredResult, StoredRow, build_row
 from tui.results.views.trend import (
+    FEWEST,
+    HIGHEST,
     RUNS,
     TimeTrend,
     choose_change_style,
@@ -70,25 +72,31 @@ def test_only_runs_that_measured_the_same_in_the_same_place_share_a_trend() -> N
 
 def test_the_slowest_run_is_the_highest() -> None:
     *_, last = trends_of(kept(0, median=1e-3), kept(1, median=2e-3), kept(2, median=1e-3))
-    lowest, highest = glyphs.GLYPHS.vertical[0], glyphs.GLYPHS.vertical[-1]
+    lowest, highest = glyphs.GLYPHS.vertical[0], glyphs.GLYPHS.vertical[HIGHEST - 1]
     assert draw_trend(last) == lowest + highest + lowest
+    assert highest != glyphs.GLYPHS.vertical[-1]
+
+
+def test_two_runs_have_no_trend() -> None:
+    *_, last = trends_of(kept(0, median=1e-3), kept(1, median=2e-3))
+    assert draw_trend(last) == ""
 
 
 def test_noise_is_drawn_flat() -> None:
-    *_, last = trends_of(kept(0, median=1e-3), kept(1, median=1.03e-3))
-    assert draw_trend(last) == 2 * glyphs.GLYPHS.vertical[0]
+    *_, last = trends_of(*(kept(at, median=s) for at, s in enumerate((1e-3, 1.03e-3, 1e-3))))
+    assert draw_trend(last) == 3 * glyphs.GLYPHS.vertical[0]
 
 
 def test_a_small_change_is_drawn_small() -> None:
-    *_, last = trends_of(kept(0, median=1e-3), kept(1, median=1.08e-3))
-    lowest, higher = list(draw_trend(last))
+    *_, last = trends_of(*(kept(at, median=s) for at, s in enumerate((1e-3, 1e-3, 1.08e-3))))
+    lowest, _, higher = list(draw_trend(last))
     steps = glyphs.GLYPHS.vertical
     assert lowest == steps[0]
     assert 0 < steps.index(higher) < len(steps) // 2
 
 
 @pytest.mark.parametrize("ascii_only", [False, True])
-@given(medians=st.lists(st.floats(1e-9, 1e4), min_size=2, max_size=3 * RUNS))
+@given(medians=st.lists(st.floats(1e-9, 1e4), min_size=FEWEST, max_size=3 * RUNS))
 def test_each_run_has_a_cell(ascii_only: bool, medians: list[float]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         if ascii_only:

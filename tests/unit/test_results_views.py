@@ -84,13 +84,70 @@ def test_a_failed_run_says_why_and_comes_last_by_time() -> None:
     facts = {row.environment: kept(1).facts for row in rows}
     listed = Listing(tuple(rows), facts, {}, 3, 3)
     chosen = result_list.fit_list_columns(listed, rows, 100, 2000.0)
-    assert "failed: no memory" in plain(row_line(chosen, result_list.ListedRow(0, rows[0], "")))
+    assert "failed no memory" in plain(row_line(chosen, result_list.ListedRow(0, rows[0], "")))
 
 
 def test_a_failed_run_with_a_time_comes_last_by_time() -> None:
     rows = [build_row(kept(1, median=5.0, status="failed")), build_row(kept(2, median=1e-3))]
     found = result_list.sort_rows(rows, "time")
     assert [row.status for row in found] == ["ok", "failed"]
+
+
+def _draw_list(found: Listing, cells: int = 120) -> list[str]:
+    chosen = result_list.fit_list_columns(found, found.rows, cells, BEGAN)
+    return [
+        plain(row_line(chosen, result_list.ListedRow(at, row, "")))
+        for at, row in enumerate(found.rows)
+    ]
+
+
+def test_states_stand_in_one_place_and_only_their_word_is_red() -> None:
+    found = _listed(
+        kept(1, median=9.0, status="failed"), kept(2, warnings=("noisy",)), kept(3, median=123e-6)
+    )
+    failed, noisy, _ = _draw_list(found, 60)
+    assert "failed" in failed
+    assert "! 1.00 ms" in noisy
+    at = noisy.index("!")
+    assert failed.index("failed") < at < failed.index("9.00 s")
+    chosen = result_list.fit_list_columns(found, found.rows, 60, BEGAN)
+    drawn = row_line(chosen, result_list.ListedRow(0, found.rows[0], ""))
+    assert [s.text.strip() for s in drawn if s.style is TextStyle.BAD] == ["failed"]
+
+
+def test_a_gpu_and_driver_that_all_gpu_results_share_stand_in_the_title() -> None:
+    on_cpu = kept(1, device="cpu")
+    facts = {name: value for name, value in on_cpu.facts.values.items() if name != "driver"}
+    found = _listed(replace(on_cpu, facts=replace(on_cpu.facts, values=facts)), kept(2), kept(3))
+    chosen = result_list.fit_list_columns(found, found.rows, 160, BEGAN)
+    assert not {"gpu", "driver"} & _names(chosen)
+    title = result_list.format_list_title(found, "newest", "", (), stores=True)
+    assert "driver 580.65.06" in title
+    two = _listed(kept(1, facts=DRIVERS[0]), kept(2, facts=DRIVERS[1]))
+    assert "driver" in _names(result_list.fit_list_columns(two, two.rows, 160, BEGAN))
+    assert "driver" not in result_list.format_list_title(two, "newest", "", (), stores=True)
+
+
+@pytest.mark.parametrize(("cells", "many"), [(76, 2), (118, 2), (190, 3)])
+def test_facts_stand_in_columns(cells: int, many: int) -> None:
+    facts = {f"fact {n}": f"value-{n}" for n in range(6)}
+    found = _listed(kept(1, facts=facts))
+    rows = list(map(plain, result_list.render_selected(found.rows[0], found, cells)))
+    own = [row for row in rows if "value-" in row]
+    assert all(row.count("  ") for row in own)
+    assert max(row.count("value-") for row in own) == many
+    places = {row.index("value-") for row in own if row.startswith("fact")}
+    assert len(places) == 1
+
+
+def test_two_runs_are_listed_and_not_plotted() -> None:
+    text = _history(_past(kept(1), kept(2, median=2e-3, warnings=("noisy",))))
+    assert "median of a run" not in text
+    assert "2.00 ms ±1.0%  ! noisy" in text
+
+
+def test_a_range_of_equal_times_is_one_time() -> None:
+    assert "1.00 ms, 2 runs" in _history(_past(kept(1), kept(2)))
 
 
 # ---- two sets ----------------------------------------------------------------------------------
@@ -331,5 +388,5 @@ def test_the_axis_holds_the_runs_and_not_zero() -> None:
     text = _history(_past(*(kept(n, median=1e-3 * (1 + n / 100)) for n in range(5))))
     assert "1.04" in text
     assert "\n   0┤" not in text
-    flat = _history(_past(kept(1), kept(2)))
+    flat = _history(_past(kept(1), kept(2), kept(3)))
     assert "median of a run in" in flat

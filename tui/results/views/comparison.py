@@ -349,6 +349,10 @@ _FLAT = 0.01
 _LEAST_HEIGHT, _MOST_HEIGHT = 4, 60
 _MOST_CURVES, _MOST_NAMED, _MOST_TICKS = 6, 8, 30
 """Most software versions with their own marks, named changes, and drawn changes."""
+_FEWEST_PLOTTED = 3
+"""Fewest runs that are plotted; fewer are listed."""
+_ROWS_OF_RUN = 5
+"""Rows that each run adds to the plot, so that a few points do not lie in an empty field."""
 NONE_SUCCEEDED = "No run of it has succeeded here. A failed run has no valid time."
 _DAY, _YEAR = len("2026-01-31"), len("2026-")
 _BESIDE_PLOT = 5
@@ -422,20 +426,42 @@ def render_history(history: WorkloadHistory, cells: int, height: int) -> list[Li
         rows += paragraph(words, cells, TextStyle.QUIET)
     if not history.rows:
         return [*paragraph(NONE_SUCCEEDED, cells, TextStyle.NOTE), *rows]
-    if len(history.rows) < 2:
+    if len(history.rows) == 1:
         sentence = "It was measured once: there is nothing to plot yet."
         return [*paragraph(sentence, cells, TextStyle.NOTE), *rows]
+    if len(history.rows) < _FEWEST_PLOTTED:
+        return [*verdict, *_list_runs(history.rows, cells), (), *rows]
     if cells < LEAST_CELLS:
         return [*verdict, *rows]
     plot = _build_history_plot(history, groups)
     height -= len(verdict)
-    room = max(_LEAST_HEIGHT, min(_MOST_HEIGHT, height - len(rows) - _BESIDE_PLOT))
+    most = min(_MOST_HEIGHT, _LEAST_HEIGHT + _ROWS_OF_RUN * len(history.rows))
+    room = max(_LEAST_HEIGHT, min(most, height - len(rows) - _BESIDE_PLOT))
     drawn = plot_lines(plot, cells, room)
     # A narrow legend has more rows.
     more = len(drawn) + 1 + len(rows) - height
     if more > 0 and room > _LEAST_HEIGHT:
         drawn = plot_lines(plot, cells, max(_LEAST_HEIGHT, room - more))
     return [*verdict, *drawn, (), *rows]
+
+
+def _list_runs(runs: Sequence[StoredRow], cells: int) -> list[Line]:
+    """Return a line for each of a few runs: its date, its time and its first warning."""
+    times = [format_time(row) for row in runs]
+    most = widest(times)
+    return [
+        fit_line(
+            line(
+                Span(f"{format_date(row.at)}  ", TextStyle.QUIET),
+                left(time, most),
+                Span(
+                    f"  {glyphs.GLYPHS.warning} {row.marks[0]}" if row.marks else "", TextStyle.NOTE
+                ),
+            ),
+            cells,
+        )
+        for row, time in zip(runs, times, strict=True)
+    ]
 
 
 def _describe_newest(groups: Mapping[Software, Sequence[StoredRow]], cells: int) -> list[Line]:
@@ -530,7 +556,8 @@ def _describe_group(runs: Sequence[StoredRow], typical_s: float) -> str:
     if len(runs) == 1:
         words = format_time(runs[0])
     elif varied is None or varied.share > 1:
-        words = f"{text.seconds(min(medians))} to {text.seconds(max(medians))}"
+        ends = map(text.seconds, (min(medians), max(medians)))
+        words = " to ".join(dict.fromkeys(ends))
     else:
         words = text.seconds(typical_s, varied.share)
     words += f", {text.count(len(medians), 'run')}"

@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
-from tui.kit.lines import Line, Span, TextStyle, cell_len, fit_line, flow, line, paragraph
+from tui.core.text.glyphs import clean
+from tui.kit.lines import (
+    Line,
+    Span,
+    TextStyle,
+    cell_len,
+    fit_line,
+    flow,
+    left,
+    line,
+    paragraph,
+    width,
+)
 from tui.kit.table import REST, Column, Layout, fit_columns, largest_first, widest
 from tui.results.store.queries import Listing, find_session
 from tui.results.store.records import StoredRow
 from tui.results.views.row_texts import (
     format_date,
+    format_figures,
     format_name,
     format_outcome,
-    format_results,
     format_short_time,
     name_rows,
 )
@@ -27,6 +39,7 @@ from tui.results.views.trend import (
     find_trends,
     format_change,
 )
+from workloads.protocol.results import Status
 
 Order = Literal["newest", "workload", "time"]
 ORDERS: tuple[Order, ...] = ("newest", "workload", "time")
@@ -36,6 +49,14 @@ LETTERS = ("A", "B")
 
 _FACTS = ("box", "gpu", "driver", "torch")
 """Facts that get a column if the results differ in them."""
+_OF_GPU = ("gpu", "driver")
+"""Those that a result of the CPU lacks; the title has the value that all others share."""
+_STATE_STYLES: Mapping[Status, TextStyle] = {
+    "ok": TextStyle.PLAIN,
+    "failed": TextStyle.BAD,
+    "skipped": TextStyle.QUIET,
+    "cancelled": TextStyle.QUIET,
+}
 CHANGE = "vs last"
 """Heading of the change of the time since the run before."""
 _DROPPED_FIRST = ("gpu", "tags", "box", "torch", "driver", "trend", CHANGE, "device")
@@ -92,7 +113,7 @@ def fit_list_columns(
         ),
         "workload": name_rows(rows),
         "device": tuple(row.device for row in rows),
-        "result": format_results(rows),
+        "result": format_figures(rows),
     }
     trends = find_trends(rows, listing.facts)
     looks: dict[str, Callable[[ListedRow], TextStyle]] = {
@@ -108,9 +129,8 @@ def fit_list_columns(
         if any(values):
             texts[name] = values
     for name in _FACTS:
-        values = tuple(listing.facts[row.environment].values.get(name, text.NA) for row in rows)
-        if len({*values}) > 1:
-            texts[name] = values
+        if len(_collect_values(listing, name)) > 1:
+            texts[name] = tuple(_find_value(listing, row, name) for row in rows)
     if listing.tags:
         texts["tags"] = tuple(", ".join(listing.tags.get(row.number, ())) for row in rows)
     mark: Column[ListedRow] = Column(
@@ -119,8 +139,53 @@ def fit_list_columns(
     for name in ("device", *_FACTS, "tags"):
         if name in texts:
             looks[name] = _quiet_repeats(texts[name], begins)
-    columns = [mark, *(_build_column(name, values, looks) for name, values in texts.items())]
-    return fit_columns(columns, room)
+    return fit_columns([mark, *_build_columns(rows, texts, looks)], room)
+
+
+def _build_columns(
+    rows: Sequence[StoredRow],
+    texts: Mapping[str, Sequence[str]],
+    looks: Mapping[str, Callable[[ListedRow], TextStyle]],
+) -> list[Column[ListedRow]]:
+    """Return the columns, with that of states before the results."""
+    columns: list[Column[ListedRow]] = []
+    state = _build_state_column(rows)
+    for name, values in texts.items():
+        column = _build_column(name, values, looks)
+        if name == "result" and state is not None:
+            columns += [state, replace(column, gap=1)]
+        else:
+            columns.append(column)
+    return columns
+
+
+def _find_value(listing: Listing, row: StoredRow, name: str) -> str:
+    """Return a fact of a result; n/a if it is unknown."""
+    return listing.facts[row.environment].values.get(name, text.NA)
+
+
+def _collect_values(listing: Listing, name: str) -> set[str]:
+    """Return the values of a fact among the results that can have it: a CPU has no driver."""
+    rows = [row for row in listing.rows if name not in _OF_GPU or row.device != "cpu"]
+    return {_find_value(listing, row, name) for row in rows}
+
+
+def _build_state_column(rows: Sequence[StoredRow]) -> Column[ListedRow] | None:
+    """Return the column of warnings and of ends other than success; ``None`` without any."""
+    words = {row: "" if row.status == "ok" else row.status for row in rows}
+    room = widest(words.values())
+    warned = any(row.marks for row in rows)
+
+    def cell(listed: ListedRow) -> Line:
+        row = listed.row
+        sign = glyphs.GLYPHS.warning if row.marks else ""
+        return line(
+            Span(left(words[row], room + (warned and room > 0)), _STATE_STYLES[row.status]),
+            Span(sign, TextStyle.NOTE),
+        )
+
+    cells = room + warned + (warned and room > 0)
+    return Column("", cells, cell, "left") if cells else None
 
 
 def _shorten_time(when: str, *, whole: bool) -> str:
@@ -167,8 +232,8 @@ def _build_column(
 
 
 def _choose_result_style(row: StoredRow) -> TextStyle:
-    if row.status == "failed":
-        return TextStyle.BAD
+    if row.status != "ok":
+        return TextStyle.QUIET
     return TextStyle.NOTE if row.marks else TextStyle.PLAIN
 
 
@@ -202,9 +267,23 @@ def format_list_title(
     doubtful = sum(bool(row.marks) for row in listing.rows) if listing is not None else 0
     if doubtful:
         words.append(f"{doubtful} with warnings")
+    if listing is not None:
+        words += _name_shared(listing)
     if not stores:
         words.append("this session stores none (--no-store)")
     return "   ".join(words)
+
+
+def _name_shared(listing: Listing) -> list[str]:
+    """Return the GPU and the driver that all results of a GPU share."""
+    shared = {name: _collect_values(listing, name) for name in _OF_GPU}
+    return [
+        f"{'' if name == 'gpu' else f'{name} '}{clean(value)}"
+        for name, values in shared.items()
+        if len(values) == 1
+        for value in values
+        if value != text.NA
+    ]
 
 
 def render_selected(row: StoredRow | None, listing: Listing | None, cells: int) -> list[Line]:
@@ -223,14 +302,49 @@ def render_selected(row: StoredRow | None, listing: Listing | None, cells: int) 
     rows = [fit_line(first, cells), fit_line(line(Span(second, TextStyle.QUIET)), cells)]
     for mark in row.marks:
         rows += paragraph(f"{glyphs.GLYPHS.warning} {mark}", cells, TextStyle.NOTE)
-    parts = [
-        line(Span(f"{name_fact(name)} ", TextStyle.QUIET), value) for name, value in facts.ranked
-    ]
-    parts += [
-        line(Span(f"{name_fact(name)} unknown ({why})", TextStyle.QUIET))
+    named = [(name_fact(name), Span(value)) for name, value in facts.ranked]
+    named += [
+        (name_fact(name), Span(f"unknown ({why})", TextStyle.QUIET))
         for name, why in facts.unknown.items()
     ]
-    return rows + flow(parts, cells, gap="  ")
+    return rows + _arrange_facts(named, cells)
+
+
+_WIDE = 150
+"""Cells that have room for three columns of facts; fewer have two."""
+_BETWEEN = 2
+"""Blank cells after a name, and between the columns."""
+
+
+_MOST_SHORT = 16
+"""Most cells of a short name; the names of flags and variables are longer."""
+
+
+def _arrange_facts(facts: Sequence[tuple[str, Span]], cells: int) -> list[Line]:
+    """Draw facts in columns with aligned values: those with short names, then the others."""
+    short = [fact for fact in facts if cell_len(fact[0]) <= _MOST_SHORT]
+    long = [fact for fact in facts if fact not in short]
+    return [row for group in (short, long) for row in _arrange_group(group, cells)]
+
+
+def _arrange_group(facts: Sequence[tuple[str, Span]], cells: int) -> list[Line]:
+    """Draw facts in columns, from left to right; below them those wider than a column."""
+    many = 3 if cells >= _WIDE else 2
+    room = (cells - _BETWEEN * (many - 1)) // many
+    label = widest(name for name, _ in facts) + _BETWEEN
+    pairs = [line(Span(left(name, label), TextStyle.QUIET), value) for name, value in facts]
+    fitting = [pair for pair in pairs if width(pair) <= room]
+    rows: list[Line] = []
+    for start in range(0, len(fitting), many):
+        row: Line = ()
+        for column, pair in enumerate(fitting[start : start + many]):
+            blank = " " * (column * (room + _BETWEEN) - width(row))
+            row = line(*row, Span(blank), *pair)
+        rows.append(row)
+    for pair in pairs:
+        if pair not in fitting:
+            rows += flow([pair], cells, indent=" " * label)
+    return rows
 
 
 NONE_STORED = (

@@ -12,6 +12,7 @@ from tui.core.text import numbers as text
 from tui.kit.lines import cell_len
 from tui.results.store.records import StoredRow
 from tui.results.store.validity import is_time
+from tui.runs.state.oom_reason import shorten_oom
 from tui.runs.state.parameters import format_short
 from tui.runs.state.result_format import format_end, format_time
 from workloads.protocol.results import Setting
@@ -75,7 +76,24 @@ def format_outcome(row: StoredRow) -> str:
 def format_results(rows: Sequence[StoredRow]) -> tuple[str, ...]:
     """Return the results, with times that end in the same column, and marks of doubts."""
     warning = f"{glyphs.GLYPHS.warning} "
-    texts = [f"{warning if row.marks else ''}{format_outcome(row)}" for row in rows]
+    return _align_times(
+        rows, [f"{warning if row.marks else ''}{format_outcome(row)}" for row in rows]
+    )
+
+
+def format_figures(rows: Sequence[StoredRow]) -> tuple[str, ...]:
+    """Return the results without their states: the times aligned, or why there is none."""
+    return _align_times(rows, list(map(_format_figure, rows)))
+
+
+def _format_figure(row: StoredRow) -> str:
+    if row.median_s is not None:
+        return format_time(row)
+    return row.outcome if row.kind == "comparison" else shorten_oom(row.outcome)
+
+
+def _align_times(rows: Sequence[StoredRow], texts: Sequence[str]) -> tuple[str, ...]:
+    """Return texts of the rows whose times end in the same column."""
     heads = [
         cell_len(words.partition(f" {glyphs.GLYPHS.plus_minus}")[0]) if row.median_s else 0
         for row, words in zip(rows, texts, strict=True)

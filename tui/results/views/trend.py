@@ -19,6 +19,11 @@ does not look like a change."""
 WHOLE = 0.25
 """Share by which the largest median must exceed the smallest to fill the height, so that a small
 change looks small."""
+FEWEST = 3
+"""Fewest runs whose trend is drawn: the two times of a change say as much."""
+HIGHEST = 6
+"""Steps of the highest column: below a full cell, so that the trends of consecutive rows stay
+apart."""
 _PLACE = ("box", "gpu")
 """Facts that the runs of a trend share."""
 
@@ -88,10 +93,10 @@ def is_flat(trend: TimeTrend) -> bool:
 
 
 def draw_trend(trend: TimeTrend | None) -> str:
-    """Draw a column for each run, the fastest lowest; empty of a single run."""
-    if trend is None or len(trend.medians_s) < 2:
+    """Draw a column for each run, the fastest lowest; empty of fewer than :data:`FEWEST` runs."""
+    if trend is None or len(trend.medians_s) < FEWEST:
         return ""
-    steps = glyphs.GLYPHS.vertical
+    steps = glyphs.GLYPHS.vertical[:HIGHEST]
     least, most = min(trend.medians_s), max(trend.medians_s)
     if is_flat(trend):
         return steps[0] * len(trend.medians_s)
