@@ -105,6 +105,13 @@ def test_tags_name_results_and_keep_them(run: Run, store: list[StoredResult]) ->
 
 
 @pytest.mark.usefixtures("store")
+@pytest.mark.parametrize("word", ["/tmp/x.json", "x.jsonl", "some/where"])
+def test_a_file_that_export_is_to_write_is_told_how_to_write_it(run: Run, word: str) -> None:
+    with pytest.raises(UsageError, match=rf"{word}: export prints .* results export > {word}$"):
+        run("export", word)
+
+
+@pytest.mark.usefixtures("store")
 def test_two_sides_are_compared(run: Run) -> None:
     text = run("compare", "driver=580", "new")
     assert text.startswith(

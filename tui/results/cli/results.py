@@ -364,6 +364,8 @@ def _export(options: ResultsOptions) -> int:
     with open_store() as database:
         selection = _build_selection(options)
         for word in options.words:
+            if word not in database.count_tags():
+                _refuse_file(word)
             selection = intersect(selection, resolve_selection(database, word))
         rows = database.read_rows(selection)[::-1]
         known = database.read_facts()
@@ -384,6 +386,17 @@ def _export(options: ResultsOptions) -> int:
     if left_out:
         print_notice(f"{len(left_out)} of {len(rows)} results left out: impossible")
     return 1 if left_out else 0
+
+
+def _refuse_file(word: str) -> None:
+    """Refuse the name of a file, since export selects results by its words.
+
+    Raises:
+        UsageError: the word looks like a path.
+    """
+    if "=" not in word and ("/" in word or word.endswith((".json", ".jsonl", ".md"))):
+        command = f"gpu-workbench results export > {shlex.quote(word)}"
+        raise UsageError(f"{word}: export prints to standard output; to write a file: {command}")
 
 
 def _read_valid(
