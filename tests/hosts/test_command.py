@@ -17,7 +17,13 @@ from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import Gpu, Scenario, busy_box, uuid
 from tests.screens.helpers import gpu, sample
 from tests.tiers import VARIANT
-from tui.devices.cli.hosts import explain_no_gpu, free_devices, hosts_text, parse_until
+from tui.devices.cli.hosts import (
+    choose_exit_code,
+    explain_no_gpu,
+    free_devices,
+    hosts_text,
+    parse_until,
+)
 from tui.hosts.events import HostLost, HostSample
 from tui.kit.command_line.output import UsageError
 from tui.kit.command_line.values import parse_duration
@@ -50,7 +56,7 @@ def test_hosts_are_listed_in_their_order_with_what_is_free(
     done = _devices(boxes, "--host", "gpu2,gpu1", "--no-here")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert lines[0] == "0 of 2 GPUs free (20.0 GiB or more, under 5% busy)"
+    assert lines[0] == "0 of 2 GPUs free (20.0 GiB or 90% of the memory, under 5% busy)"
     assert lines[2].startswith("gpu2  not reached: no python3 there")
     assert lines[4].startswith("gpu1  ")
     assert lines[5].startswith("  gpu1:0  ")
@@ -189,11 +195,40 @@ def test_a_host_that_is_not_reached_has_no_free_gpu() -> None:
     assert list(free_devices((HostLost("a", "why", 1.0),), 1)) == []
 
 
+def test_a_small_gpu_is_free_with_most_of_its_memory() -> None:
+    total = 8 * GIB
+    free, used = (
+        gpu(
+            n,
+            memory=replace(gpu(n).memory, total=total, free=left),
+            utilization=replace(gpu(n).utilization, gpu=0),
+        )
+        for n, left in enumerate((total - GIB // 4, total - GIB))
+    )
+    events = [HostSample("a", sample(free, used), 0.01)]
+    assert [device.id for _, device in free_devices(events)] == [free.id]
+    assert hosts_text(events).startswith("1 of 2 GPUs free (20.0 GiB or 90% of the memory, under")
+    # A size that the user names applies to each GPU.
+    assert not list(free_devices(events, 20 * GIB))
+    assert hosts_text(events, 20 * GIB).startswith("0 of 2 GPUs free (20.0 GiB or more, under")
+
+
+def test_this_machine_does_not_stand_for_the_named_hosts() -> None:
+    lost, here, there = (
+        HostLost("a", "why", 1.0),
+        *(HostSample(name, sample(), None) for name in ("here", "b")),
+    )
+    assert choose_exit_code((here,)) == 0
+    assert choose_exit_code((here, lost)) == 1
+    assert choose_exit_code((here, lost, there)) == 0
+    assert choose_exit_code(()) == 1
+
+
 def test_mig_instances_have_names_of_their_own() -> None:
     whole = gpu(0, mig=True)
     instances = [gpu(0, id=f"MIG-{name}", parent=whole.id) for name in "ab"]
     lines = hosts_text([HostSample("a", sample(whole, *instances), 0.01)]).splitlines()
-    assert lines[0].endswith("(20.0 GiB or more, under 5% busy)")
+    assert lines[0].endswith("(20.0 GiB or 90% of the memory, under 5% busy)")
     assert [line.split()[0] for line in lines[3:6]] == ["a:0", "a:0.0", "a:0.1"]
 
 

@@ -96,7 +96,7 @@ async def test_a_screen_of_80_columns_shows_every_host_in_order() -> None:
     async with running((80, 24)) as at:
         await _hosts(at)
         assert "3 hosts, 12 GPUs" in at.rows[0]
-        assert at.rows[1].startswith("─ Devices   4 of 12 GPUs free (≥ 20G, < 5%)")
+        assert at.rows[1].startswith("─ Devices   4 of 12 GPUs free (≥ 20G or 90%, < 5%)")
         headings = [row for row in at.rows if row[:1] in "▾▸" and row[2:6].rstrip("123") == "gpu"]
         assert [row.split()[1] for row in headings] == ["gpu1", "gpu1:0", "gpu2", "gpu3"]
         assert "driver 580.95   42 ms" in at.row("▾ gpu1")

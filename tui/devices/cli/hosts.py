@@ -12,7 +12,13 @@ from tui.core.text import numbers as fmt
 from tui.core.text.glyphs import rows_of_text
 from tui.devices.cli.sample import format_figures, format_host, sample_json
 from tui.devices.host_plan import find_hosts
-from tui.devices.state.devices import FREE_BELOW_PERCENT, FREE_BYTES, is_free, pair
+from tui.devices.state.devices import (
+    FREE_BELOW_PERCENT,
+    FREE_BYTES,
+    FREE_SHARE,
+    is_free,
+    pair,
+)
 from tui.devices.state.same_machine import Overlap, SeenHost, distinct_devices, find_overlaps
 from tui.devices.views.devices import rank_throttle_reasons
 from tui.hosts.address import HERE, HostAddress
@@ -51,7 +57,7 @@ async def print_hosts(options: HostsOptions) -> int:
     """Print the devices of several hosts; return the exit code.
 
     Returns:
-        0, or 1 if no host has answered.
+        0, or 1 if no host has answered, or none of those that the options name.
 
     Raises:
         Failure: ``--until`` was not met in time.
@@ -68,7 +74,7 @@ async def print_hosts(options: HostsOptions) -> int:
         print_json({"hosts": [event_json(event) for event in events]})
     else:
         print_text(hosts_text(events))
-    return 0 if any(isinstance(event, HostSample) for event in events) else 1
+    return choose_exit_code(events)
 
 
 async def _follow(
@@ -99,7 +105,7 @@ async def _follow(
     if options.json:
         print_json({"hosts": [event_json(event) for event in ordered]})
     elif not options.jsonl:
-        print_text(hosts_text(ordered, criteria or FREE_BYTES))
+        print_text(hosts_text(ordered, criteria))
     if hopeless:
         raise Failure(hopeless)
     if criteria is not None and not met:
@@ -107,7 +113,17 @@ async def _follow(
             f"no GPU had {fmt.size(criteria)} free and was idle within"
             f" {fmt.duration(options.seconds)}"
         )
-    return 0 if any(isinstance(event, HostSample) for event in ordered) else 1
+    return 0 if met else choose_exit_code(ordered)
+
+
+def choose_exit_code(newest: Sequence[HostEvent]) -> int:
+    """Return 1 if no other machine was reached, or without any, this one was not.
+
+    Args:
+        newest: the newest event of each host with one.
+    """
+    named = [event for event in newest if event.host != HERE.name]
+    return 0 if any(isinstance(event, HostSample) for event in named or newest) else 1
 
 
 def describe_wait(hosts: Sequence[HostAddress], least_bytes: int, seconds: float | None) -> str:
@@ -146,7 +162,9 @@ def event_json(event: HostEvent) -> dict[str, Any]:
     return {"host": event.host, "round_trip_s": event.round_trip_s, "sample": sample}
 
 
-def free_devices(events: Sequence[HostEvent], least_bytes: int) -> Iterator[tuple[str, Device]]:
+def free_devices(
+    events: Sequence[HostEvent], least_bytes: int | None = None
+) -> Iterator[tuple[str, Device]]:
     """Yield the idle GPUs with enough free memory, with the names of their hosts.
 
     A MIG instance counts as a GPU, but its parent GPU does not. A GPU that several hosts have
@@ -154,7 +172,7 @@ def free_devices(events: Sequence[HostEvent], least_bytes: int) -> Iterator[tupl
 
     Args:
         events: the newest event of each host.
-        least_bytes: the least free bytes.
+        least_bytes: the least free bytes; ``None`` for the default of each GPU.
     """
     for name, device in distinct_devices(_list_devices(events)):
         if is_free(device, least_bytes):
@@ -165,8 +183,13 @@ def _list_devices(events: Sequence[HostEvent]) -> list[tuple[str, Sequence[Devic
     return [(event.host, event.sample.devices) for event in events if isinstance(event, HostSample)]
 
 
-def hosts_text(events: Sequence[HostEvent], least_bytes: int = FREE_BYTES) -> str:
-    """Return the hosts as text: the number of free GPUs, then each host with its devices."""
+def hosts_text(events: Sequence[HostEvent], least_bytes: int | None = None) -> str:
+    """Return the hosts as text: the number of free GPUs, then each host with its devices.
+
+    Args:
+        events: the newest event of each host.
+        least_bytes: the least free bytes of a free GPU; ``None`` for the default of each GPU.
+    """
     of_hosts = _list_devices(events)
     devices = list(distinct_devices(of_hosts))
     overlaps = find_overlaps(
@@ -177,7 +200,10 @@ def hosts_text(events: Sequence[HostEvent], least_bytes: int = FREE_BYTES) -> st
         ]
     )
     free = sum(1 for _ in free_devices(events, least_bytes))
-    criteria = f"{fmt.size(least_bytes)} or more, under {FREE_BELOW_PERCENT:g}% busy"
+    enough = f"{fmt.size(least_bytes or FREE_BYTES)} or more"
+    if least_bytes is None:
+        enough = f"{fmt.size(FREE_BYTES)} or {FREE_SHARE:.0%} of the memory"
+    criteria = f"{enough}, under {FREE_BELOW_PERCENT:g}% busy"
     summary = f"{free} of {fmt.count(len(devices), 'GPU')} free ({criteria})"
     lines = [summary if devices else _describe_none(len(of_hosts), len(events))]
     for event in events:

@@ -383,15 +383,26 @@ def _is_within(device: Device, stable: _StablePeriod) -> bool:
 
 FREE_BYTES = 20 * 2**30
 """Free memory from which a GPU counts as free, unless the user names another amount."""
+FREE_SHARE = 0.9
+"""Share of a smaller GPU's memory from which it counts as free: it never has :data:`FREE_BYTES`."""
 FREE_BELOW_PERCENT = 5.0
 """Utilization below which a GPU counts as free."""
 
 
-def is_free(device: Device, least_bytes: int = FREE_BYTES) -> bool:
-    """Return whether a GPU is idle and has enough free memory; unknown figures mean no."""
+def is_free(device: Device, least_bytes: int | None = None) -> bool:
+    """Return whether a GPU is idle and has enough free memory; unknown figures mean no.
+
+    Args:
+        device: the GPU.
+        least_bytes: the least free bytes; ``None`` for :data:`FREE_BYTES`, or on a smaller GPU
+            :data:`FREE_SHARE` of its memory.
+    """
     free, busy = device.memory.free, device.utilization.gpu
     if free is None or busy is None or device.lost is not None:
         return False
+    if least_bytes is None:
+        total = device.memory.total
+        least_bytes = FREE_BYTES if total is None else min(FREE_BYTES, int(FREE_SHARE * total))
     return free >= least_bytes and busy < FREE_BELOW_PERCENT
 
 

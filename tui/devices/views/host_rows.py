@@ -11,7 +11,14 @@ from typing import Literal, NamedTuple
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
-from tui.devices.state.devices import CPU, FREE_BELOW_PERCENT, FREE_BYTES, DeviceView, is_free
+from tui.devices.state.devices import (
+    CPU,
+    FREE_BELOW_PERCENT,
+    FREE_BYTES,
+    FREE_SHARE,
+    DeviceView,
+    is_free,
+)
 from tui.devices.state.history import Order, stale_after
 from tui.devices.state.hosts import HERE, HostState
 from tui.devices.state.machine import MachineState
@@ -375,7 +382,8 @@ def hosts_title(
     if not devices:
         return "Devices"
     free = sum(map(is_free, devices))
-    criteria = f"{text.size_short(FREE_BYTES).replace('.0', '')}, < {FREE_BELOW_PERCENT:g}%"
+    least = text.size_short(FREE_BYTES).replace(".0", "")
+    criteria = f"{least} or {FREE_SHARE:.0%}, < {FREE_BELOW_PERCENT:g}%"
     at_least = ">=" if glyphs.GLYPHS.ascii else "\u2265"
     title = f"{free} of {text.count(len(devices), 'GPU')} free"
     by = "" if order == "index" else f", by {order}"
