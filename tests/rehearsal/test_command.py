@@ -135,7 +135,7 @@ def test_a_torch_that_cannot_be_simulated_is_one_line(tmp_path: Path) -> None:
     fake = _script(tmp_path / "python", "#!/bin/sh", "exit 3")
     words = [sys.executable, "-m", "tui", "rehearse", "--", fake, "train.py"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 2
+    assert done.returncode == 4
     assert done.stdout == ""
     (line,) = done.stderr.splitlines()
     assert "does not run as a Python" in line

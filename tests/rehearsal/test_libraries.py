@@ -138,5 +138,5 @@ def test_kernels_run_on_cards_of_their_major_capability(
 def test_a_torch_without_kernels_for_the_card_leaves_the_answer_unknown() -> None:
     found = rehearsed(logs=(replace(LOG, rehearsed=replace(EVENT, architectures=("sm_80",))),))
     verdict = judge(found)
-    assert (verdict.answer, verdict.exit_code) == ("unknown", 2)
+    assert (verdict.answer, verdict.exit_code) == ("unknown", 4)
     assert "no kernels for compute capability 9.0" in verdict.reason

@@ -64,7 +64,7 @@ def test_a_slow_growth_is_mentioned_up_to_the_steps_of_a_long_training() -> None
     )
     assert find_step_growth([event([140, 141, 142])], 0, 120 * GIB) is None
     verdict = judge(rehearsed(GIB, logs=(replace(LOG, rehearsed=slow),)))
-    assert (verdict.answer, verdict.exit_code) == ("unknown", 2)
+    assert (verdict.answer, verdict.exit_code) == ("unknown", 4)
 
 
 def test_a_few_bytes_are_no_growth_even_on_a_full_card() -> None:
@@ -101,4 +101,4 @@ def test_it_is_unknown_whether_a_program_fits_that_grows() -> None:
     verdict = judge(rehearsed(12 * GIB, logs=(replace(LOG, rehearsed=grows),)))
     assert verdict.answer == "unknown"
     assert verdict.reason.startswith("each of the last 2 steps left 1 GiB more allocated; at this")
-    assert verdict.exit_code == 2
+    assert verdict.exit_code == 4

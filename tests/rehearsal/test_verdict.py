@@ -22,9 +22,9 @@ MAIN = replace(LOG, rehearsed=None)
     [
         (rehearsed(), "fits", 0, ""),
         (rehearsed(CARD.total * 95 // 100), "fits", 0, "less than 10% of the card"),
-        (rehearsed(CARD.total * 995 // 1000), "close", 2, "within 1%"),
-        (rehearsed(0), "unknown", 2, "used no GPU"),
-        (rehearsed(logs=(MAIN,)), "unknown", 2, "no process reported its peaks"),
+        (rehearsed(CARD.total * 995 // 1000), "close", 4, "within 1%"),
+        (rehearsed(0), "unknown", 4, "used no GPU"),
+        (rehearsed(logs=(MAIN,)), "unknown", 4, "no process reported its peaks"),
         (
             rehearsed(logs=(replace(LOG, ooms=(oom(),), oom_count=1),)),
             "does not fit",
@@ -41,7 +41,7 @@ MAIN = replace(LOG, rehearsed=None)
         (
             rehearsed(logs=(replace(LOG, ooms=(oom(handled=None),), oom_count=1),)),
             "unknown",
-            2,
+            4,
             "it ran out of memory at train.py:9; the process ended with no optimizer step",
         ),
         (
@@ -138,7 +138,7 @@ def test_a_program_that_was_ended_after_its_time_has_not_failed() -> None:
     early = failed(signal=signal.SIGKILL)
     assert judge(early).answer == "failed"
     verdict = judge(replace(early, time_is_up=True))
-    assert (verdict.answer, verdict.exit_code) == ("unknown", 2)
+    assert (verdict.answer, verdict.exit_code) == ("unknown", 4)
     assert "increase --for" in verdict.reason
 
 

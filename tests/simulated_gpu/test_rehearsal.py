@@ -131,7 +131,7 @@ def test_a_program_that_fails_by_itself_says_so_first(rehearse: Rehearse) -> Non
 
 def test_a_program_without_a_gpu_is_unknown(rehearse: Rehearse) -> None:
     done = rehearse("print('only the CPU')")
-    assert done.returncode == 2
+    assert done.returncode == 4
     assert "the program used no GPU" in done.stdout
 
 

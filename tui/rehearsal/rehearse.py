@@ -155,7 +155,7 @@ def run_rehearse(options: RehearseOptions) -> int:
     """Carry out ``rehearse``.
 
     Returns:
-        0 if the program fits, 1 if it does not, 2 if that is unknown, 3 if it failed by itself.
+        0 if the program fits, 1 if it does not, 3 if it failed by itself, 4 if that is unknown.
 
     Raises:
         UsageError: the options contradict each other.
@@ -476,4 +476,10 @@ def _cells() -> int:
     return max(60, min(120, shutil.get_terminal_size((80, 24)).columns))
 
 
-SUBCOMMAND = Subcommand(RehearseOptions, _add_options, run_rehearse)
+SUBCOMMAND = Subcommand(
+    RehearseOptions,
+    _add_options,
+    run_rehearse,
+    description="Rehearse a program on a GPU that is not here: will it fit? Exit codes: 0 it fits,"
+    " 1 it does not fit, 2 wrong usage, 3 the program itself failed, 4 unknown.",
+)

@@ -23,11 +23,12 @@ from tui.watch.runs.runs import StartedRun
 Answer = Literal["fits", "close", "does not fit", "unknown", "failed"]
 EXIT_CODES: dict[Answer, int] = {
     "fits": 0,
-    "close": 2,
     "does not fit": 1,
-    "unknown": 2,
     "failed": 3,
+    "close": 4,
+    "unknown": 4,
 }
+"""Exit codes of the answers; 2 is wrong usage, as in every command."""
 CLOSE = 0.1
 """Share of the card from which on torch may have to return cached memory to the driver, so that the
 outcome depends on the card's exact total."""
