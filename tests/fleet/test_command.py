@@ -129,7 +129,24 @@ async def test_the_answer_does_not_count_a_device_that_was_not_timed() -> None:
     first, *others = fleet_lines([rounds], [])
     assert "(4 GPUs, 6 rounds)" in first
     assert first.endswith("; not compared: gpu3:0")
-    assert "  gpu3:0: copy over the link: connection lost" in others
+    assert "  gpu3:0: matmul, round 1: connection lost" in others
+
+
+async def test_a_signal_is_said_to_have_stopped_the_round_that_it_ended() -> None:
+    rounds = _scripted({f"gpu{number}:0": 1.0 for number in range(1, 4)})
+
+    class StoppedRuns(ScriptedRuns):
+        async def time(self, name: str, device: str, texts: Mapping[str, str]) -> RunState | None:
+            """Run nothing from the copy of the fourth round on."""
+            done = rounds.members[2].done.get("copy over the link", ())
+            self.signalled = name == "device_copy" and len(done) == 3
+            return None if self.signalled else await super().time(name, device, texts)
+
+    rounds.members[2].runs = cast("HostRuns", StoppedRuns(1.0, 2))
+    await rounds.run(6)
+    lines = fleet_lines([rounds], [])
+    assert "  gpu3:0: device copy, round 4: stopped" in lines
+    assert not any("not run" in text for text in lines)
 
 
 async def test_times_that_vary_too_much_are_no_answer() -> None:

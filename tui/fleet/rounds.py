@@ -55,7 +55,7 @@ class FleetMember:
     done: dict[str, list[RunState]] = field(default_factory=dict)
     """Runs with a time, by the title of the work."""
     problem: str = ""
-    """Reason for a round without its time; empty if all rounds have one."""
+    """Reason for the first round without its time; empty if all rounds have one."""
 
     @property
     def works(self) -> tuple[FleetWork, ...]:
@@ -119,19 +119,27 @@ class FleetRounds:
                 hosts.setdefault(member.name if self._together else member.host, []).append(member)
             times: dict[str, float] = {}
             await asyncio.gather(
-                *(self._run_in_turn(work, rotate(host, number), times) for host in hosts.values())
+                *(
+                    self._run_in_turn(number, work, rotate(host, number), times)
+                    for host in hosts.values()
+                )
             )
             self._times.setdefault(work.title, []).append(times)
 
     async def _run_in_turn(
-        self, work: FleetWork, members: Sequence[FleetMember], times: dict[str, float]
+        self,
+        number: int,
+        work: FleetWork,
+        members: Sequence[FleetMember],
+        times: dict[str, float],
     ) -> None:
         for member in members:
             state = await member.runs.time(work.workload, member.device, dict(work.parameters))
             result = state.result if state is not None else None
             if state is None or result is None or result.time is None:
-                reason = member.runs.error or (result.reason if result else "")
-                member.problem = f"{work.title}: {reason or 'not run'}"
+                if not member.problem:
+                    reason = _explain_no_time(member, state)
+                    member.problem = f"{work.title}, round {number + 1}: {reason}"
                 continue
             times[member.name] = result.time.median_s
             member.done.setdefault(work.title, []).append(state)
@@ -144,6 +152,16 @@ class FleetRounds:
             if state.result is not None and state.result.time is not None
         ]
         return median(times) if times else None
+
+
+def _explain_no_time(member: FleetMember, state: RunState | None) -> str:
+    """Return why a run has no time: the connection, a signal, or the run's own reason."""
+    if member.runs.error:
+        return member.runs.error
+    if member.runs.signalled:
+        return "stopped"
+    result = state.result if state is not None else None
+    return (result.reason if result is not None else "") or "not run"
 
 
 def rotate(members: Sequence[T], number: int) -> Sequence[T]:
