@@ -60,7 +60,7 @@ def test_the_help_of_compare_names_both_sides_once(capsys: pytest.CaptureFixture
 
 def test_they_are_listed_and_filtered(run: Run, store: list[StoredResult]) -> None:
     assert run() == run("list")
-    assert run("list").startswith("8 results, box alpha, gpu NVIDIA H200")
+    assert run("list").startswith("8 results, machine alpha, GPU NVIDIA H200")
     assert run("--limit", "2").startswith("the newest 2 of 8 results")
     assert run("list", "--tag", "new").startswith("4 results")
     assert "none of the 8 stored results matches" in run("list", "--box", "beta")
@@ -161,7 +161,7 @@ def test_what_goes_out_comes_in_elsewhere(
     monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path / "other"))
     assert run("import", str(place)) == f"{place}: 4 results were imported\n"
     assert run("import", str(place)).endswith("0 results were imported, 4 were stored already\n")
-    assert run("list", "--tag", "new").startswith("4 results, box host")
+    assert run("list", "--tag", "new").startswith("4 results, machine host")
     missing = tmp_path / "none"
     assert f"{missing}: does not exist" in run("import", str(missing), code=1)
 

@@ -336,7 +336,7 @@ def test_a_flag_that_both_sides_have_in_both_settings_is_compared_with_itself(
 def test_what_is_not_known_of_one_side_is_a_difference(tmp_path: Path) -> None:
     other = [kept(number, facts={"vbios": "96.00"}) for number in range(10, 13)]
     found = WorkbenchState(tmp_path / "r", _runs(1e-3, 0, 3), other).compared()
-    assert "vbios not known → 96.00" in _text(found)
+    assert "VBIOS not known → 96.00" in _text(found)
 
 
 def test_a_result_is_not_held_against_itself(tmp_path: Path) -> None:
@@ -357,7 +357,7 @@ def test_lists_say_once_what_all_share_and_markdown_cannot_be_broken(tmp_path: P
         table = build_list_table(rows, facts, database.read_tags(rows), total=9)
         shown = format_result(database.read_result(rows[0]), "fine")
     text = "\n".join(plain(line) for line in table_lines(table, {}, 120))
-    shared = "1 with warnings (!), box alpha, gpu NVIDIA H200, torch 2.13.0+cu130"
+    shared = "1 with warnings (!), machine alpha, GPU NVIDIA H200, torch 2.13.0+cu130"
     assert f"the newest 4 of 9 results, {shared}" in text
     assert text.count("580.65.06") == 3
     assert "590.10.01" in text

@@ -120,7 +120,7 @@ def test_a_gpu_and_driver_that_all_gpu_results_share_stand_in_the_title() -> Non
     facts = {name: value for name, value in on_cpu.facts.values.items() if name != "driver"}
     found = _listed(replace(on_cpu, facts=replace(on_cpu.facts, values=facts)), kept(2), kept(3))
     chosen = result_list.fit_list_columns(found, found.rows, 160, BEGAN)
-    assert not {"gpu", "driver"} & _names(chosen)
+    assert not {"GPU", "driver"} & _names(chosen)
     title = result_list.format_list_title(found, "newest", "", (), stores=True)
     assert "driver 580.65.06" in title
     two = _listed(kept(1, facts=DRIVERS[0]), kept(2, facts=DRIVERS[1]))

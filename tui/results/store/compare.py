@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tui.core.text import glyphs
 from tui.core.text.numbers import megahertz
-from tui.results.store.records import Facts, StoredRow, rank_fact
+from tui.results.store.records import Facts, StoredRow, name_fact, rank_fact
 from tui.results.store.selection import SelectionError
 from tui.results.store.statistics import (
     FEWEST_SESSIONS,
@@ -361,7 +361,7 @@ def find_differences(
 def format_difference(fact: DifferingFact) -> str:
     """Format a difference: ``driver 570.1 → 580.2``."""
     sides = (", ".join(texts) for texts in (fact.a, fact.b))
-    return f"{fact.name} {f' {glyphs.GLYPHS.arrow} '.join(sides)}"
+    return f"{name_fact(fact.name)} {f' {glyphs.GLYPHS.arrow} '.join(sides)}"
 
 
 def find_condition_differences(a: ComparisonSide, b: ComparisonSide) -> tuple[DifferingFact, ...]:

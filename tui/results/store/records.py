@@ -258,6 +258,13 @@ NOT_READY = "the runner did not say"
 NOT_READ_THERE = "not read on another host"
 
 
+def name_fact(name: str) -> str:
+    """Return the words for a fact; the name of one in a filter and in JSON stays, as ``box``."""
+    return {"box": "machine", "vbios": "VBIOS", "gpu": "GPU", "gpu uuid": "GPU UUID"}.get(
+        name, name
+    )
+
+
 def rank_fact(name: str) -> tuple[int, str]:
     """Return the sort key of a fact; the most important facts are first."""
     return (ORDER.index(name) if name in ORDER else len(ORDER)), name

@@ -23,7 +23,7 @@ from tui.kit.lines import (
 )
 from tui.kit.table import REST, Column, Layout, fit_columns, largest_first, widest
 from tui.results.store.queries import Listing, find_session
-from tui.results.store.records import StoredRow
+from tui.results.store.records import StoredRow, name_fact
 from tui.results.views.row_texts import (
     format_date,
     format_figures,
@@ -219,7 +219,8 @@ def _build_column(
     def cell(listed: ListedRow) -> Span:
         return Span(values[listed.at], choose(listed))
 
-    cells = widest((name, *values), _MOST.get(name, REST))
+    heading = name_fact(name)
+    cells = widest((heading, *values), _MOST.get(name, REST))
     gap = 0 if name == "when" else 2
     if name == "workload":
         return Column(name, _WORKLOAD, cell, "left", gap, grows=(_WORKLOAD, cells))
@@ -228,20 +229,13 @@ def _build_column(
         return Column(name, least, cell, "left", gap, grows=(min(cells, most), least, cells))
     worth = _DROPPED_FIRST.index(name) if name in _DROPPED_FIRST else None
     align: Literal["left", "right"] = "right" if name == CHANGE else "left"
-    return Column(name, cells, cell, align, gap, drop_order=worth)
+    return Column(heading, cells, cell, align, gap, drop_order=worth)
 
 
 def _choose_result_style(row: StoredRow) -> TextStyle:
     if row.status != "ok":
         return TextStyle.QUIET
     return TextStyle.NOTE if row.marks else TextStyle.PLAIN
-
-
-def name_fact(name: str) -> str:
-    """Return the words for a fact; the name of one in a filter and in JSON stays, as ``box``."""
-    return {"box": "machine", "vbios": "VBIOS", "gpu": "GPU", "gpu uuid": "GPU UUID"}.get(
-        name, name
-    )
 
 
 def format_list_title(

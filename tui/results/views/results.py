@@ -23,7 +23,14 @@ from tui.results.store.compare import (
     UnpairedWorkload,
     format_difference,
 )
-from tui.results.store.records import FLAG, VARIABLE, Facts, StoredResult, StoredRow
+from tui.results.store.records import (
+    FLAG,
+    VARIABLE,
+    Facts,
+    StoredResult,
+    StoredRow,
+    name_fact,
+)
 from tui.results.store.statistics import FEWEST, FEWEST_SESSIONS, Spread, compute_spread
 from tui.results.views.row_texts import (
     format_date,
@@ -75,7 +82,7 @@ def build_list_table(
     }
     differ = [name for name in _SHOWN if len({*values[name]}) > 1]
     shared = [
-        f"{name} {values[name][0]}"
+        f"{name_fact(name)} {values[name][0]}"
         for name in _SHOWN
         if rows and name not in differ and values[name][0]
     ]
@@ -85,7 +92,7 @@ def build_list_table(
         "workload": name_rows(rows),
         "device": [row.device for row in rows],
         "result": format_results(rows),
-        **{name: values[name] for name in differ},
+        **{name_fact(name): values[name] for name in differ},
     }
     if tags:
         columns["tags"] = [", ".join(tags.get(row.number, ())) for row in rows]
@@ -461,8 +468,8 @@ def format_result(stored: StoredResult, outcome: str) -> list[str]:
             f" power at most {text.watts(seen.power_w_max)}, temperature at most"
             f" {text.temperature(seen.temperature_c_max)}"
         )
-    lines += [f"{name}: {value}" for name, value in facts.ranked]
-    return lines + [f"{name}: {UNKNOWN}: {why}" for name, why in facts.unknown.items()]
+    lines += [f"{name_fact(name)}: {value}" for name, value in facts.ranked]
+    return lines + [f"{name_fact(name)}: {UNKNOWN}: {why}" for name, why in facts.unknown.items()]
 
 
 # ---- for an issue --------------------------------------------------------------------------------
@@ -541,5 +548,5 @@ def _format_left_out(rows: Sequence[StoredRow], listed: int) -> str:
 
 
 def _format_facts(facts: Facts) -> str:
-    values = [f"{name} {value}" for name, value in facts.ranked]
-    return ", ".join([*values, *(f"{name} {UNKNOWN}" for name in facts.unknown)])
+    values = [f"{name_fact(name)} {value}" for name, value in facts.ranked]
+    return ", ".join([*values, *(f"{name_fact(name)} {UNKNOWN}" for name in facts.unknown)])
