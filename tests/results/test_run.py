@@ -86,6 +86,20 @@ def _make_sessions(tmp_path: Path) -> None:
     state.close()
 
 
+def test_runs_are_printed_as_the_table_that_export_prints(program: Program) -> None:
+    assert program(*RUN).code == 0
+    done = program(*RUN, "--runs", "2", "--markdown")
+    assert done.code == 0, done.err
+    heading, _, row, *_ = done.out.splitlines()
+    assert heading.startswith("| workload | device | median")
+    assert row.startswith("| matmul ")
+    # Earlier runs are not in the table.
+    assert "| 2 |" in row
+    exported = program("results", "export", "--markdown")
+    assert exported.out.splitlines()[0] == heading
+    assert "| 3 |" in exported.out
+
+
 def test_two_settings_take_turns_each_a_session_and_are_compared(
     program: Program, tmp_path: Path
 ) -> None:
@@ -156,12 +170,20 @@ def test_a_store_that_cannot_be_used_costs_no_run(program: Program, tmp_path: Pa
     assert done.code == 0
     assert done.out.startswith("matmul n=")
     assert done.err.count("results are not stored") == 1
+    # Nor do the figures of a table that cannot be read from it get lost.
+    done = program(*RUN, "--markdown")
+    assert done.code == 0
+    assert done.out.startswith("matmul n=")
     assert (state / "results.sqlite3").read_bytes() == damaged
 
 
 def test_what_excludes_each_other_is_refused(program: Program) -> None:
     for words, said in (
         (("--against", "x", "--no-store"), "leave out --no-store"),
+        (("--markdown", "--json"), "--json and --markdown: give one of them"),
+        (("--markdown", "--no-store"), "leave out --no-store"),
+        (("--markdown", "--against", "x"), "leave out --against"),
+        (("--markdown", "--interleave", "A=1", "A=2"), "leave out --interleave"),
         (("--runs", "0"), "--runs 0: at least 1"),
         (("--interleave", "A=1", "A=2", "--no-store"), "leave out --no-store"),
         (("--interleave", "A=1", "A=2", "--against", "x"), "leave out --against"),

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from tui.core.text.glyphs import rows_of_text
 from tui.headless.catalogue import print_problems
 from tui.headless.waiter import (
     Waiter,
@@ -36,6 +37,7 @@ from tui.results.cli.store import Baseline, format_comparison, open_store
 from tui.results.store.queries import compare_rows
 from tui.results.store.recorder import ResultRecorder
 from tui.results.store.selection import Selection
+from tui.results.views.results import format_markdown
 from tui.runs.session.session import Session
 from tui.runs.state.events import FlagSet
 from tui.runs.state.runs import RunState
@@ -87,6 +89,8 @@ async def run_rounds(
         states = [entry for finished in rounds for entry in finished.states]
         encoded = encode_results(rounds[-1].state, states)
         print_json({**encoded, "against": comparison} if comparison else encoded, "run")
+    elif options.markdown:
+        print_text(_format_markdown(rounds, problems), "run.md")
     elif comparison is not None and earlier is not None:
         print_text(earlier.text(comparison, width()), "against.txt")
     return _compute_exit_code(rounds, comparison)
@@ -146,6 +150,24 @@ async def run_interleaved(
     return _compute_exit_code(rounds, comparison)
 
 
+def _format_markdown(rounds: Sequence[Round], problems: Sequence[str]) -> str:
+    """Return the stored results as ``results export --markdown`` does.
+
+    Without all of them in the store, return the results as text, so that none is lost.
+
+    Raises:
+        Failure: the store cannot be read.
+    """
+    if problems:
+        return "".join(
+            format_run(finished.state, entry) for finished in rounds for entry in finished.states
+        )
+    processes = [name for finished in rounds for name in finished.processes]
+    with open_store() as database:
+        rows = database.read_rows(Selection(processes=tuple(processes))) if processes else []
+        return rows_of_text(format_markdown(rows[::-1], database.read_facts()))
+
+
 def _print_problems(rounds: Sequence[Round]) -> list[str]:
     """Print why results were not stored, and return these lines, each once."""
     problems = list(dict.fromkeys(problem for finished in rounds for problem in finished.problems))
@@ -196,7 +218,8 @@ class Round:
         self._options = options
         self._number = number
         self._waiter, self._progress = Waiter(self._session), ProgressLine()
-        self._printer = ResultPrinter(self.state, self._progress, rows=not options.json)
+        self._prints_rows = not (options.json or options.markdown)
+        self._printer = ResultPrinter(self.state, self._progress, rows=self._prints_rows)
 
     @property
     def state(self) -> RunsState:
@@ -248,7 +271,7 @@ class Round:
             self._progress.clear()
         finally:
             await self._session.stop()
-        if not self._options.json:
+        if self._prints_rows:
             self._printer.finish(list(self.state.book.values()))
 
     async def _run_all(self) -> None:

@@ -41,6 +41,8 @@ class RunOptions(HostChoice):
     files: Sequence[str] = ()
     """Absolute paths of the workload files of the user."""
     json: bool = False
+    markdown: bool = False
+    """Print the stored results as a Markdown table."""
     names: Sequence[str] = ()
     groups: Sequence[str] = ()
     everything: bool = False
@@ -69,6 +71,7 @@ class RunOptions(HostChoice):
 def add_options(parser: Parser) -> None:
     """Add the options for workloads, devices, parameters and durations."""
     add_common(parser)
+    parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help="workloads; gpu-workbench list shows them"
     )
@@ -149,6 +152,8 @@ def _check(options: RunOptions) -> None:
         raise UsageError("run: name workloads, or give --group or --all; see the list command")
     if options.runs is not None and options.runs < 1:
         raise UsageError(f"--runs {options.runs}: at least 1")
+    if options.markdown:
+        _check_markdown(options)
     if options.names_hosts:
         return
     if options.together or options.transport or options.host_pythons:
@@ -158,6 +163,29 @@ def _check(options: RunOptions) -> None:
     if options.interleave and (options.against or not options.store):
         other = "--against" if options.against else "--no-store"
         raise UsageError(f"--interleave needs stored results: leave out {other}")
+
+
+def _check_markdown(options: RunOptions) -> None:
+    """Check that ``--markdown`` has one list of stored results to print.
+
+    Raises:
+        UsageError: another option stores none, or prints something else.
+    """
+    if options.json:
+        raise UsageError("--json and --markdown: give one of them")
+    if not options.store:
+        raise UsageError("--markdown prints stored results: leave out --no-store")
+    others = {
+        "--host and --slurm": options.names_hosts,
+        "--against": bool(options.against),
+        "--interleave": bool(options.interleave),
+    }
+    for option, given in others.items():
+        if given:
+            raise UsageError(
+                f"--markdown prints the runs alone: leave out {option}, or use"
+                " gpu-workbench results export --markdown"
+            )
 
 
 SUBCOMMAND = Subcommand(RunOptions, add_options, run)
