@@ -319,6 +319,8 @@ def test_the_times_of_a_few_or_of_very_different_runs_are_their_range() -> None:
     scattered = _history(_past(*(kept(n, median=s) for n, s in enumerate((126e-6, 2.23e-3, 1e-4)))))
     assert "100 µs to 2.23 ms, 3 runs, 2001" in scattered
     assert "from run to run" not in scattered
+    halved = _history(_past(*(kept(n, median=s) for n, s in enumerate((40e-3, 74e-3, 60e-3)))))
+    assert "40.0 ms to 74.0 ms, 3 runs, 2001" in halved
 
 
 def test_a_single_run_has_the_digits_of_its_own_interval() -> None:

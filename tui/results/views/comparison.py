@@ -353,6 +353,8 @@ _FEWEST_PLOTTED = 3
 """Fewest runs that are plotted; fewer are listed."""
 _ROWS_OF_RUN = 5
 """Rows that each run adds to the plot, so that a few points do not lie in an empty field."""
+_MOST_SPREAD = 0.5
+"""Spread up to which the center of some runs stands for them; beyond, their range does."""
 NONE_SUCCEEDED = "No run of it has succeeded here. A failed run has no valid time."
 _DAY, _YEAR = len("2026-01-31"), len("2026-")
 _BESIDE_PLOT = 5
@@ -555,13 +557,13 @@ def _describe_group(runs: Sequence[StoredRow], typical_s: float) -> str:
     varied = compute_spread([medians])
     if len(runs) == 1:
         words = format_time(runs[0])
-    elif varied is None or varied.share > 1:
+    elif varied is None or varied.share > _MOST_SPREAD:
         ends = map(text.seconds, (min(medians), max(medians)))
         words = " to ".join(dict.fromkeys(ends))
     else:
         words = text.seconds(typical_s, varied.share)
     words += f", {text.count(len(medians), 'run')}"
-    if varied is not None and varied.share <= 1:
+    if varied is not None and varied.share <= _MOST_SPREAD:
         words += f" {text.spread(varied.share)} from run to run"
     marked = sum(bool(row.marks) for row in runs)
     words += f", {marked} with warnings" if marked else ""
