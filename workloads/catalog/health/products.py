@@ -163,7 +163,9 @@ def _measure_sweep(study: Study, on: Place, sizes: list[int], precision: str) ->
         return
     if len(times["CPU"]) < len(sizes):
         ended = sizes[len(times["CPU"])]
-        study.log_line(f"the CPU's curve ends before n={ended}: one product would take too long")
+        study.mark(
+            "time", f"the CPU's curve ends before n={ended}: one product would take too long"
+        )
     for line in names[:2]:
         figure = "overtakes" if line == name else "overtakes_with_copies"
         _overtakes(study, figure, line, estimates.crossing(sizes, times[line], times["CPU"]))
