@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 
 from tui.core.text import glyphs
 from tui.kit import braille
+from tui.kit.braille import DOWN
 from tui.kit.lines import FULL_FAINT_AREAS, TextStyle, TwoColored, plain, width
 from tui.kit.plot import Axis, Curve, Event, Level, Plot, mark_of, plot_lines, style_of
 from tui.kit.scale import Scale, labels, places_scale, scale_for
+from tui.kit.ticks import dot_row, place_ticks
 
 SIZES = tuple(2.0**power for power in range(8, 14))
 
@@ -66,35 +68,35 @@ def texts(plot: Plot, cells: int, height: int = 9) -> list[str]:
 RATES_40 = [
     "  FLOP/s over n (log)   ● cpu   ○ cuda:0",
     "    ◉ overlap",
-    "    │⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ○⣒⡠⠶⠶⠤⠒○",
-    " 10T┤ float32 peak       ○⡠⠤⠔⠒⠉⠉",
-    "    │             ⢀○⠤⣔⣒⣊⠭●⠤⠤⠤⠤⠤⠤●⠤⠤⠤⠤⠤⠤●",
-    "100G┤      ⢀●⣠⡤⠴⠒⠛⠉●⠉",
-    "    │◉⡤⠤⠖⠚⠛⠉○",
+    "    │⣀⣀ ⣀⣀ ⣀⣀ ⣀⣀ ⣀⣀ ⣀⣀ ⣀⣀ ⣀⣀ ⣀⣀ ⣀⣀ ⣀⣀ ⣀○",
+    " 10T┤ float32 peak          ⢀⣀⠤⠤○⠒⠊⠉⠉⠉",
+    "    │                ⢀⣀⡠⠤○⠊⠉⠁",
+    "100G┤          ⢀⣀⣤⠴◉⠭⠓⠒⠒⠉●⠉⠉⠉⠉⠉⠉●⠉⠉⠉⠉⠉⠉●",
+    "    │◉⣀⣤⣤⠤⠴⠶◉⠚⠋⠉",
     "  1G└┬─────────────┬────────────┬───────",
     "     256         1024         4096",
 ]
 MEMORY_60 = [
     "  memory in GiB over time in s   ── allocated",
     "                                           ▾ peak     ▾ OOM",
-    "100┤ limit 80.0 GiB                        │       ⢀⣀⣀⠤⠤⠒⠒⠊⠉",
-    "   │⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒⢀⣒⡲⠤⠶⠖⠒⠚⠛⠁⠒⠒│⠒⠒ ⠒⠒",
-    "   │                                  ⠒⠒⠉⠉⠁│          │",
-    " 50┤                    ⣀⣀                 │          │",
-    "   │          ⢀⣀⣀⠤⠤⠔⠒⠒⠉⠉                   │          │",
-    "   │⣀⣀⣀⣀⠤⠤⠒⠒⠊⠉⠁                            │          │",
+    "100┤ limit 80.0 GiB                        │          │ ⣀⣀⡠⠤",
+    "   │⣀⣀ ⣀⣀ ⣀⣀ ⣀⣀ ⣀⣀ ⣀⣀ ⣀⣀ ⣀⣀ ⣀⣀ ⣀⣀ ⣀⣀ ⣀⣀ ⣀⣀ ⣀⣀ ⣀⣀⣀⣠⣤⠔⣒⣒⠉⣉⣀ ⣀⣀",
+    "   │                                  ⣀⣀⠤⠤⠔⠒⠊⠉⠉⠁      │",
+    " 50┤                                       │          │",
+    "   │               ⢀⣀⣀⠤⠤⠒⠒                 │          │",
+    "   │⣀⣀⣀⣀⣀⣀⣀⣀⡠⠤⠔⠒⠒⠉⠉⠁                       │          │",
     "  0└┬──────────┬──────────┬──────────┬──────────┬──────────┬",
     "    0         20         40         60         80        100",
 ]
 MEMORY_60_ASCII = [
     "  memory in GiB over time in s   -- allocated",
     "                                           v peak     v OOM",
-    "100+ limit 80.0 GiB                        |       .....''''",
-    "   |'' '' '' '' '' '' '' '' '' '' '' '' ''.||.--''''''|'' ''",
-    "   |                                  '''''|          |",
-    " 50+                    ..                 |          |",
-    "   |          .....-''''                   |          |",
-    "   |......'''''                            |          |",
+    "100+ limit 80.0 GiB                        |          | ....",
+    "   |.. .. .. .. .. .. .. .. .. .. .. .. .. .. .....-||'|. ..",
+    "   |                                  ....-'''''      |",
+    " 50+                                       |          |",
+    "   |               .....''                 |          |",
+    "   |..........-'''''                       |          |",
     "  0++----------+----------+----------+----------+----------+",
     "    0         20         40         60         80        100",
 ]
@@ -155,7 +157,7 @@ def test_a_limit_stands_at_its_value_and_its_name_hides_no_curve() -> None:
         (Level("peak", 1e10), Level("half", 5e9)),
     )
     rows = texts(plot, 60)
-    assert "⠉" in next(row for row in rows if row.startswith("10┤"))
+    assert "⠤" in next(row for row in rows if row.startswith("10┤"))
     middle = next(row for row in rows if row.startswith(" 5┤"))
     assert middle.count("●") == 6
     assert any("peak" in row for row in rows[1:4])
@@ -262,7 +264,27 @@ def test_decades_on_five_rows_stand_at_even_steps() -> None:
     plot = replace(rates(), upright=Axis("", "", scale_for([0.6, 60000.0])), levels=())
     rows = [plain(row) for row in plot_lines(plot, 60, 5)]
     words = [row.partition(glyphs.GLYPHS.wall_tick)[0].strip() for row in rows]
-    assert [word for word in words if word.isdigit()] == ["1000", "1"]
+    assert [word for word in words if word.isdigit()] == ["10000", "100"]
+
+
+@pytest.mark.parametrize("height", [4, 5, 6, 9, 14])
+def test_a_point_is_level_with_the_nearest_tick(height: int) -> None:
+    scale = Scale(1e-6, 1.0, True)
+    wall, scale = place_ticks(scale, "s", height, centered=True)
+    values = [value for tick, _ in wall.ticks for value in (tick * 0.93, tick * 1.07)]
+    decades = math.log10(scale.high / scale.low) / height
+    for value in (0.0151, 0.00952, *values):
+        row = dot_row(scale, value, height, centered=True) // DOWN
+        middle = scale.high / 10 ** (row * decades)
+        # Half a row, and half a row of dots.
+        assert abs(math.log10(value / middle)) <= (0.5 + 0.5 / DOWN) * decades
+
+
+def test_a_point_of_15_ms_is_level_with_10_ms() -> None:
+    times = curve(0, (1e-6, 1e-5, 1e-4, 1e-3, 0.0151, 0.1))
+    plot = Plot(rates().across, Axis("", "s", Scale(1e-6, 1.0, True)), (times,))
+    rows = texts(plot, 60, 6)
+    assert [row.count("●") for row in rows if "10 ms" in row] == [1]
 
 
 def test_sizes_that_double_are_labelled_by_powers_of_two() -> None:

@@ -170,7 +170,9 @@ def fit_plot_lines(plot: Plot, cells: int, height: int, rows: int) -> list[Line]
 def _draw(plot: Plot, cells: int, height: int) -> tuple[list[Line], int]:
     """Return the lines, and the rows of the legend that explain the mark of several points."""
     upright = plot.upright
-    wall, scale = place_ticks(upright.scale, upright.unit, height, upright.last_tick)
+    wall, scale = place_ticks(
+        upright.scale, upright.unit, height, upright.last_tick, centered=_is_centered(plot)
+    )
     plot = replace(plot, upright=replace(upright, scale=scale))
     gutter = min(wall.cells, cells - LEAST_ROOM - 1)
     room = cells - gutter - 1
@@ -187,6 +189,11 @@ def _draw(plot: Plot, cells: int, height: int) -> tuple[list[Line], int]:
         lead = Span(right(texts.get(number, ""), gutter) + edge, TextStyle.QUIET)
         rows.append((lead, *canvas.line(number)))
     return rows + _floor_lines(canvas, floor, gutter, texts.get(height, "")), more
+
+
+def _is_centered(plot: Plot) -> bool:
+    """Return whether rows stand for the values at their middle: an area fills them to the top."""
+    return not any(curve.filled for curve in plot.curves)
 
 
 def _floor_labels(across: Axis, room: int) -> Labels:
@@ -235,8 +242,7 @@ class _Canvas:
     def dot(self, place: float, value: float) -> Dot:
         """Return the dot of a point; points outside the range are clipped to its edge."""
         x = self.plot.across.scale.share(place) * (self.room * ACROSS - 1)
-        y = dot_row(self.plot.upright.scale, value, self.height)
-        return round(x), min(y, self.height * DOWN - 1)
+        return round(x), min(self._dot_row(value), self.height * DOWN - 1)
 
     def column(self, place: float) -> int:
         return self.dot(place, self.plot.upright.scale.low)[0] // ACROSS
@@ -245,8 +251,12 @@ class _Canvas:
         return self.dot(self.plot.across.scale.low, value)[1] // DOWN
 
     def tick_row(self, value: float) -> int:
-        """Return the row of a tick: the one that the area of its value fills, or the lower edge."""
-        return dot_row(self.plot.upright.scale, value, self.height) // DOWN
+        """Return the row of a tick: the one of points at its value, or the lower edge."""
+        return self._dot_row(value) // DOWN
+
+    def _dot_row(self, value: float) -> int:
+        scale, centered = self.plot.upright.scale, _is_centered(self.plot)
+        return dot_row(scale, value, self.height, centered=centered)
 
     def _draw(self, dots: Iterator[Dot], style: TextStyle) -> None:
         for cell, drawn in braille.bits(dots, self.room, self.height).items():

@@ -21,7 +21,7 @@ _MOST_STRETCH = 1.2
 
 
 def place_ticks(
-    scale: Scale, unit: str, height: int, last: float | None = None
+    scale: Scale, unit: str, height: int, last: float | None = None, *, centered: bool = False
 ) -> tuple[Labels, Scale]:
     """Return the ticks of the side and its scale, with more room at its top if that helps.
 
@@ -34,6 +34,7 @@ def place_ticks(
         unit: the unit of its values.
         height: rows of the plot.
         last: no tick stands above this value; ``None`` for no such bound.
+        centered: as for :func:`dot_row`.
     """
     most = max(2, height // _TICK_ROWS + 1)
     if height >= _HIGH:
@@ -41,7 +42,7 @@ def place_ticks(
     choices = [_drop_high_ticks(labels(scale, unit, number), last) for number in range(most, 1, -1)]
     nearly_even = []
     for wall in choices:
-        steps = _steps(scale, wall, height)
+        steps = _steps(scale, wall, height, centered=centered)
         if len(steps) > 1 and max(steps) == min(steps):
             return wall, scale
         if len(steps) > 1 and (stretch := _stretch(scale, wall, height)) is not None:
@@ -51,9 +52,9 @@ def place_ticks(
     return (nearly_even or choices[-1:])[0], scale
 
 
-def _steps(scale: Scale, wall: Labels, height: int) -> list[int]:
+def _steps(scale: Scale, wall: Labels, height: int, *, centered: bool) -> list[int]:
     """Return the rows from each tick to the next one."""
-    rows = [dot_row(scale, value, height) // DOWN for value, _ in wall.ticks]
+    rows = [dot_row(scale, value, height, centered=centered) // DOWN for value, _ in wall.ticks]
     return [lower - higher for lower, higher in pairwise(rows)]
 
 
@@ -79,9 +80,17 @@ def _drop_high_ticks(wall: Labels, last: float | None) -> Labels:
     return wall._replace(ticks=(first, *(tick for tick in others if tick[0] <= last)))
 
 
-def dot_row(scale: Scale, value: float, height: int) -> int:
-    """Return the row of dots whose upper edge is at a value, from the top.
+def dot_row(scale: Scale, value: float, height: int, *, centered: bool = False) -> int:
+    """Return the row of dots of a value, from the top.
 
-    The low end of the scale is the lower edge itself, one row of dots below the lowest one.
+    Args:
+        scale: the range of the side.
+        value: the value.
+        height: rows of the plot.
+        centered: a whole row stands for the value at its middle, where the line of its tick is, as
+            points and lines need it, and the low end of the scale for the middle of the lower edge.
+            Else it stands for the value at its upper edge, up to which an area fills it, and the
+            low end is the lower edge itself, one row of dots below the lowest one.
     """
-    return height * DOWN - round(scale.share(value) * height * DOWN)
+    top = height * DOWN - round(scale.share(value) * height * DOWN)
+    return top + DOWN // 2 if centered else top

@@ -37,7 +37,7 @@ from tui.runs.views.workload_table import find_shown_runs, list_devices
 from workloads.protocol.results import DataColumn, Table
 
 TIME_CELLS = 8
-ROOF_ROW = 1.8
+ROOF_ROW = 1.3
 """Rows from the upper edge of a roofline down to its highest roof, whose name stands above it."""
 
 
