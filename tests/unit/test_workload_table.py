@@ -19,12 +19,17 @@ from tests.screens.results import (
     timing,
 )
 from tui.devices.state.machine import DeviceSelected
-from tui.kit.lines import Span, TextStyle, plain
+from tui.kit.lines import Span, TextStyle, plain, width
 from tui.runs.state.events import CompareQueued, ConditionsRecorded, FlagSet, ParametersSet
 from tui.runs.state.runs import Conditions
 from tui.runs.state.state import WorkbenchState
 from tui.runs.views.search import build_entries
-from tui.runs.views.workload_columns import WIDEST, cut_parameters
+from tui.runs.views.workload_columns import (
+    WIDEST,
+    cut_parameters,
+    draw_entry,
+    fit_workload_columns,
+)
 from tui.runs.views.workload_table import (
     Group,
     WorkloadRow,
@@ -164,11 +169,11 @@ def test_a_cancelled_run_keeps_what_was_measured() -> None:
 
 def test_the_time_of_a_wrong_result_and_absent_figures_are_dim() -> None:
     without = {"rates": Rates(None, None, None), "limit": None}
-    wrong = ran("matmul", "cpu", status="failed", reason="wrong result", **without)
-    found = the_row(make_store("no gpu", *wrong)).cells
-    assert found["cpu"].text == "2.71 ms"
-    dim = {name for name, cell in found.items() if cell.style is TextStyle.QUIET}
-    assert {"cpu", "rate", "of limit"} <= dim
+    wrong = ran("matmul", "cpu", status="failed", reason="wrong result")
+    failed = the_row(make_store("no gpu", *wrong)).cells
+    assert failed["cpu"] == Span("2.71 ms", TextStyle.QUIET)
+    absent = the_row(make_store("no gpu", *ran("matmul", "cpu", **without))).cells
+    assert absent["rate"].style is absent["of limit"].style is TextStyle.QUIET
     right = the_row(make_store("no gpu", *ran("matmul", "cpu"))).cells
     assert right["cpu"].style is right["rate"].style is TextStyle.PLAIN
 
@@ -178,6 +183,28 @@ def test_a_failed_run_says_why() -> None:
     found = cells(state)
     assert found["cpu"] == "–"
     assert found["state"] == f"failed: {HOSTILE}"
+
+
+def test_the_reason_of_a_wrong_result_has_the_room_of_its_figures() -> None:
+    reason = "the largest error is 0.5, against float64"
+    runs = (*ran("matmul", "cpu"), *ran(status="failed", reason=reason))
+    state = make_store("one gpu", *runs)
+    found = the_row(state)
+    assert not {"rate", "of limit", "peak memory"} & found.cells.keys()
+    layout = fit_workload_columns(state.runs, [found], 116)
+    assert "cuda:0 failed: the largest error" in plain(draw_entry(found, layout, under_cursor=True))
+
+
+@pytest.mark.parametrize("phase", ["warm-up", "figures"])
+def test_a_state_begins_no_further_left_than_it_needs(phase: str) -> None:
+    state = make_store("one gpu", *ran("matmul", "cpu"), queued(), progress(phase=phase))
+    found = the_row(state)
+    layout = fit_workload_columns(state.runs, [found], 116)
+    drawn = plain(draw_entry(found, layout, under_cursor=True))
+    starts = [placed.start for placed in layout]
+    at, words = drawn.index(plain(found.state)), width(found.state)
+    nearer = [start for start in starts if start > at]
+    assert all(layout[-1].end - start < words for start in nearer)
 
 
 def test_a_wrong_result_is_not_called_ok() -> None:

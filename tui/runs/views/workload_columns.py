@@ -156,7 +156,8 @@ def draw_entry(
 ) -> Line:
     """Return a line of the table.
 
-    A long state extends over the empty cells before it; without room there, it has fewer words. The
+    A long state extends over as many empty cells before it as it needs, so that it begins below its
+    heading or near it; without room there, it has fewer words. The
     title of a workload without a run takes the place of its figures.
 
     Args:
@@ -184,9 +185,11 @@ def draw_entry(
         return row_line((*others, state), (replace(entry, state=(title,)), under_cursor))
     # The dash of a run without a time goes last: the state gives the reason.
     for blanks in ({""}, {"", glyphs.GLYPHS.dash}):
-        if width(entry.state) <= state.width:
-            break
-        while others and _format_figure(others[-1], shown) in blanks:
+        while (
+            width(entry.state) > state.width
+            and others
+            and _format_figure(others[-1], shown) in blanks
+        ):
             start = others.pop().start
             state = replace(state, start=start, width=state.end - start)
     fitting = (form for form in (entry.state, *entry.shorter) if width(form) <= state.width)

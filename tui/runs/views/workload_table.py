@@ -311,6 +311,9 @@ def _build_cells(info: WorkloadInfo, runs: Mapping[str, RunState | None]) -> dic
     results = [get_result(run) for run in runs.values()]
     main = results[-1]
     cells[SPEED_UP] = _format_speed_up(results)
+    if main is not None and main.status == "failed":
+        # What follows from a wrong result's time is no result: its cells have room for the reason.
+        return cells
     above = main is not None and main.limit is not None and main.limit.exceeded
     cells[RATE] = _make_cell(format_rate(main))
     cells[LIMIT] = _make_cell(format_limit(main), TextStyle.BAD if above else TextStyle.PLAIN)
