@@ -21,7 +21,7 @@ from tests.screens.helpers import (
 from tests.screens.opened import select_workload
 from tests.screens.results import compared, ran
 from tests.tiers import with_variants
-from tui.kit.lines import plain
+from tui.kit.lines import plain, width
 from workloads.protocol import messages
 from workloads.protocol.results import Rates
 
@@ -257,3 +257,12 @@ async def test_at_80_by_24_the_comparisons_have_the_screen_while_keys_go_to_them
         assert "conv2d on cuda:0" in on.text
         await on.press(*["up"] * 12)
         assert "conv2d on cuda:0" not in on.text
+
+
+async def test_a_blank_stands_before_the_scroll_bars_of_the_table_and_the_detail() -> None:
+    reason = "a reason of many words " * 20
+    async with running((120, 40), "one gpu", *ran(status="failed", reason=reason)) as on:
+        for view in (on.workbench.detail.body, on.workbench.workloads.table):
+            # The region ends before the bar; its last cell is the blank.
+            assert view.cells == view.scrollable_content_region.width - 1
+            assert max(map(width, view.shown_lines)) <= view.cells

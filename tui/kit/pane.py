@@ -305,6 +305,10 @@ class FooterBar(LineBar):
 class LinesView(ScrollView, can_focus=True):
     """Draws and scrolls lines that a function makes."""
 
+    blanks_before_bar = 0
+    """Cells that stay empty before the scroll bar, for lines that reach the right edge. A padding
+    would be beyond the bar."""
+
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("k", "scroll_up", show=False),
         Binding("j", "scroll_down", show=False),
@@ -335,8 +339,8 @@ class LinesView(ScrollView, can_focus=True):
 
     @property
     def cells(self) -> int:
-        """Width of a line, without the scroll bar's column."""
-        return self.scrollable_content_region.width
+        """Width of a line, without the scroll bar's column and the blanks before it."""
+        return self.scrollable_content_region.width - self.blanks_before_bar
 
     def get_content_height(
         self,
@@ -345,7 +349,8 @@ class LinesView(ScrollView, can_focus=True):
         width: int,
     ) -> int:
         """Return the number of lines, which a view of that height needs before it is drawn."""
-        known = self._lines or self._build(max(1, width - self.styles.scrollbar_size_vertical))
+        beside = self.styles.scrollbar_size_vertical + self.blanks_before_bar
+        known = self._lines or self._build(max(1, width - beside))
         return len(known)
 
     def rebuild(self) -> None:

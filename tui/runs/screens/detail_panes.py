@@ -215,6 +215,12 @@ def import_detail_views() -> DetailViews:
     return DETAIL_VIEWS
 
 
+class DetailView(LinesView):
+    """The lines of the detail pane."""
+
+    blanks_before_bar = 1
+
+
 class DetailPane(RunsPane):
     """The workload's description, code and parameters, and its full result on each device."""
 
@@ -246,7 +252,7 @@ class DetailPane(RunsPane):
         self._workload: str | None = None
         self.roofline = False
         """True if the pane shows the device's roofline instead of the workload."""
-        self.body = LinesView(self._detail)
+        self.body: LinesView = DetailView(self._detail)
 
     def on_descendant_focus(self) -> None:
         """Show everything about a workload."""

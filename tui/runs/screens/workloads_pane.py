@@ -50,6 +50,8 @@ class WorkloadList(KeyedList):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("space", "toggle_group", show=False)]
 
+    blanks_before_bar = 1
+
     def __init__(self, state: RunsState) -> None:
         super().__init__()
         self._runs = state
