@@ -116,6 +116,17 @@ async def test_a_title_has_the_colors_of_the_present_theme() -> None:
         assert title_of(on, "Devices")["2x H200"].style != before
 
 
+@pytest.mark.parametrize("theme", [THEME, "nord", "textual-light"])
+async def test_header_and_footer_have_a_ground_of_their_own_in_dark_themes(theme: str) -> None:
+    async with running((120, 40), "two gpus") as on:
+        on.app.theme = theme
+        await on.settle()
+        page = on.app.screen.styles.background
+        for bar in ("HeaderBar", "FooterBar"):
+            ground = on.app.screen.query_one(bar).styles.background
+            assert (ground.a > 0 and ground != page) is (theme != "textual-light"), bar
+
+
 async def test_a_title_fits_the_frame_that_a_hidden_tab_gets_when_it_is_shown() -> None:
     async with running((120, 40), "two gpus") as on:
         await on.press("4", "2", "1")
