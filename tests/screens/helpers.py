@@ -421,17 +421,21 @@ def stylesheets() -> list[str | Path]:
     return [*sorted(root.rglob("*.tcss"))]
 
 
-class PaneApp(App[None]):
+class StyledApp(App[None]):
+    """An app for parts of the program, whose styles name colors that the program defines."""
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """Return what the program's styles name, as the program does."""
+        return {"frame": find_frame_color(self.current_theme)}
+
+
+class PaneApp(StyledApp):
     """One pane that fills the screen, or has its own natural height."""
 
     def __init__(self, make: Callable[[], Pane], sheets: Sequence[str | Path] = ()) -> None:
         super().__init__(css_path=list(sheets))
         self.animation_level = "none"  # as the program has it
         self._make = make
-
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        """Return what the program's styles name, as the program does."""
-        return {"frame": find_frame_color(self.current_theme)}
 
     def compose(self) -> ComposeResult:
         yield self._make()

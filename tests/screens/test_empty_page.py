@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 
+from tests.screens.helpers import StyledApp
 from tui.kit import pane
 from tui.kit.empty_page import MOST_CELLS, EmptyPage
 from tui.kit.lines import Line, paragraph
 from tui.kit.lists import Offer, OfferList
-from tui.kit.themes import find_frame_color
 
 WORDS = "Nothing is here yet. " * 20
 FACTS = "a long command " * 8
@@ -23,7 +23,7 @@ def draw_words(cells: int) -> Sequence[Line]:
     return paragraph(WORDS, cells)
 
 
-class EmptyApp(App[None]):
+class EmptyApp(StyledApp):
     CSS_PATH = Path(pane.__file__).with_name("pane.tcss")
 
     def __init__(self, *, offers: bool) -> None:
@@ -32,9 +32,6 @@ class EmptyApp(App[None]):
         listed = OfferList(lambda: found, tuple) if offers else None
         self.page = EmptyPage(draw_words, listed)
         self.page.show(words=True, offers=offers)
-
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        return {"frame": find_frame_color(self.current_theme)}
 
     def compose(self) -> ComposeResult:
         yield self.page

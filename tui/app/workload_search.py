@@ -8,7 +8,7 @@ from textual.command import Hit, Hits, Provider
 from textual.content import Content
 
 from tui.app.tabs import TabbedApp
-from tui.kit.dialogs import LEAST_SCORE
+from tui.kit.dialogs import score_match
 from tui.kit.key_help import KEY_CELLS
 from tui.runs.screens.tab import WorkbenchScreen
 from workloads.protocol.results import WorkloadInfo
@@ -22,11 +22,9 @@ class WorkloadSearch(Provider):
         app = self.app
         if not isinstance(app, TabbedApp):
             return
-        matcher, words = self.matcher(query), query.lower().split()
+        matcher = self.matcher(query)
         for workload in app.runs.catalogue:
-            score = matcher.match(workload.name.replace("_", " "))
-            if not score and all(word in workload.title.lower() for word in words):
-                score = LEAST_SCORE
+            score = score_match(matcher, workload.name, workload.title)
             if score > 0:
                 go = partial(self._go_to, workload.name)
                 yield Hit(score, workload_row(workload), go, text=workload.title)

@@ -15,6 +15,7 @@ from textual.binding import Binding, BindingType
 from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.containers import Container
 from textual.content import Content
+from textual.fuzzy import Matcher
 from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 from textual.widgets import Button, Input, OptionList
@@ -379,6 +380,16 @@ LEAST_SCORE = 0.01
 """Score of a command whose help alone contains the words: below every match of a name."""
 
 
+def score_match(matcher: Matcher, name: str, sentence: str) -> float:
+    """Return how well a name matches typed words, or its sentence contains them; 0 for not.
+
+    Letters scattered over a sentence match by chance: it is searched for whole words.
+    """
+    score = matcher.match(name.replace("_", " "))
+    words = matcher.query.lower().split()
+    return score or LEAST_SCORE * all(word in sentence.lower() for word in words)
+
+
 class WorkbenchCommands(Provider):
     """Finds commands by words of their labels and help."""
 
@@ -405,10 +416,7 @@ class WorkbenchCommands(Provider):
         matcher = self.matcher(query)
         words = query.lower().split()
         for command in self._valid():
-            score = matcher.match(command.id.replace("_", " "))
-            # Letters scattered over a sentence match by chance: search it for whole words.
-            if not score and all(word in command.help.lower() for word in words):
-                score = LEAST_SCORE
+            score = score_match(matcher, command.id, command.help)
             if score > 0:
                 run = partial(self._run_action, command)
                 yield Hit(score, palette_row(command, words), run, text=command.help)

@@ -158,6 +158,14 @@ def round_up(size: float) -> int:
     return top * 3 // 4 if top >= 4 and size <= top * 3 // 4 else top
 
 
+def _list_values(
+    figure: PlottedFigure, recent: RecentReadings, span_s: float
+) -> list[float | None]:
+    """Return the readings of a figure in the last seconds."""
+    since = recent.end - span_s
+    return [getattr(point, figure.name) for point in recent.points if point.at >= since]
+
+
 def choose_scale(
     figure: PlottedFigure, recent: RecentReadings, columns: int, format_size: text.SizeFormat
 ) -> PlottedFigure:
@@ -170,8 +178,7 @@ def choose_scale(
         format_size: how the pane writes sizes.
     """
     total = figure.full
-    since = recent.end - recent.column_s(columns) * columns
-    drawn = [getattr(point, figure.name) for point in recent.points if point.at >= since]
+    drawn = _list_values(figure, recent, recent.column_s(columns) * columns)
     known = [value for value in drawn if value is not None]
     if not total or not known:
         return figure
@@ -424,8 +431,7 @@ def summarize(
         span_s: duration of the picture in seconds.
         format_size: how the pane writes sizes.
     """
-    since = recent.end - span_s
-    values = [getattr(point, figure.name) for point in recent.points if point.at >= since]
+    values = _list_values(figure, recent, span_s)
     known = [value for value in values if value is not None]
     if not known:
         return "", ""
