@@ -482,22 +482,13 @@ def chain_lines(flame: Flame, frame: FlameFrame, stack: Sequence[Frame], cells: 
         stack: frames from the innermost outwards.
         cells: width of a line.
     """
-    rows = stack_lines(stack, cells - SHARE_CELLS)
     shares = _shares_of_chain(flame, frame, stack)
-    drawn = []
-    for row in rows:
-        words = next((span.text[3:] for span in row), "")
-        known = (share for label, share in shares.items() if _is_start(words, label))
-        share = next(known, None)
-        lead = f"{text.share(share):>{SHARE_CELLS}}" if share is not None else " " * SHARE_CELLS
-        drawn.append(line(Span(lead, TextStyle.QUIET), *row))
-    return drawn
 
+    def lead(each: Frame | None) -> str:
+        share = None if each is None else shares.get(format_frame(each))
+        return " " * SHARE_CELLS if share is None else f"{text.share(share):>{SHARE_CELLS}}"
 
-def _is_start(words: str, label: str) -> bool:
-    """Return whether words are a label, which may be cut."""
-    mark = glyphs.GLYPHS.ellipsis
-    return words == label or (words.endswith(mark) and label.startswith(words[: -len(mark)]))
+    return stack_lines(stack, cells, lead=lead)
 
 
 def _shares_of_chain(flame: Flame, frame: FlameFrame, stack: Sequence[Frame]) -> dict[str, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -112,7 +112,12 @@ def refused_lines(answer: Refused, cells: int) -> list[Line]:
 
 
 def stack_lines(
-    frames: Sequence[Frame], cells: int, most: int | None = None, *, whole: bool = False
+    frames: Sequence[Frame],
+    cells: int,
+    most: int | None = None,
+    *,
+    whole: bool = False,
+    lead: Callable[[Frame | None], str] = lambda _: "",
 ) -> list[Line]:
     """Draw a stack, innermost first; mark user frames, and combine repeated and C++ frames.
 
@@ -122,7 +127,10 @@ def stack_lines(
         most: the most lines of Python frames; ``None`` for no limit.
         whole: draw each frame of a library, else only the innermost of a stack: the others are
             counted behind the frame that they called.
+        lead: returns the words before a line, as many cells for each frame and for ``None``, a line
+            without a frame.
     """
+    cells -= cell_len(lead(None))
     python = [frame for frame in frames if classify_frame(frame) != "native"]
     # A stack without a frame of the user's own has nothing else to show.
     whole = whole or all(classify_frame(frame) != "user" for frame in python)
@@ -136,16 +144,14 @@ def stack_lines(
         else:
             rows += [_StackRow(frame, times, own) for frame, times in drawn]
     shown = rows if most is None or len(rows) <= most else rows[: most - 1]
-    lines = [row.draw(cells) for row in shown]
+    lines = [line(Span(lead(row.frame), TextStyle.QUIET), *row.draw(cells)) for row in shown]
     rest = sum(row.times + row.folded for row in rows[len(shown) :])
-    if rest:
-        lines.append(line(Span(f"   and {text.count(rest, 'more frame')}", TextStyle.QUIET)))
     native = len(frames) - len(python)
-    if native:
-        lines.append(line(Span(f"   and {text.count(native, 'C++ frame')}", TextStyle.QUIET)))
-    if not lines:
-        lines.append(line(Span("   no stack recorded", TextStyle.QUIET)))
-    return lines
+    notes = [f"and {text.count(rest, 'more frame')}"] if rest else []
+    notes += [f"and {text.count(native, 'C++ frame')}"] if native else []
+    if not lines and not notes:
+        notes.append("no stack recorded")
+    return lines + [line(Span(f"{lead(None)}   {note}", TextStyle.QUIET)) for note in notes]
 
 
 NO_STACKS = (
