@@ -35,7 +35,8 @@ from tui.devices.views.devices import (
     rank_power,
     rank_throttle_reasons,
 )
-from tui.kit.lines import Line, TextStyle, plain, width
+from tui.devices.views.history import draw_loads, format_span
+from tui.kit.lines import Line, Span, TextStyle, plain, width
 from tui.monitor.messages import Clocks, Device, DeviceMemory, Driver, Pcie, Sample, Utilization
 
 KINDS: tuple[Kind, ...] = ("one gpu", "two gpus", "no gpu")
@@ -174,12 +175,45 @@ def test_the_reason_for_lower_clocks_stands_below_the_label_of_a_device_of_two_l
 def test_both_lines_of_a_device_fill_the_width(kind: Kind, cells: int, selected: bool) -> None:
     machine = make_store(kind).machine
     plan = deep_columns(machine.devices, cells)
+    history = (Span("\u2585" * plan.load, TextStyle.GOOD),)
     for view in machine.devices:
-        lines = deep_row(view, machine.sample, NOW, plan, selected=selected)
+        lines = deep_row(view, machine.sample, NOW, plan, selected=selected, history=history)
         assert [width(line) for line in lines] == [cells, cells]
         assert view.label in plain(lines[0])
         assert "/" in plain(lines[1])
     assert width(heading(plan, "index")) <= cells
+
+
+@pytest.mark.parametrize("gpus", [4, 5])
+@pytest.mark.parametrize("cells", [42, 58])
+def test_the_rows_of_more_than_four_gpus_have_histories_in_place_of_bars(
+    cells: int, gpus: int
+) -> None:
+    devices = [gpu(at, utilization=Utilization(at * 20.0, 0)) for at in range(gpus)]
+    samples = [sample(*devices, at=NOW + at) for at in range(60)]
+    machine = make_store("one gpu", *samples).machine
+    plan = (deep_columns if cells < 50 else columns)(machine.devices, cells)
+    assert plan.traced == (gpus > 4)
+    loads = draw_loads(machine, NOW + 60, plan.trace)
+    view = machine.devices[3]
+    row = device_row(
+        view, machine.sample, NOW + 60, plan, selected=False, history=loads.rows[view.key]
+    )
+    assert ("\u2585" * 4 in plain(row)) == (gpus > 4)
+    # Only the single line has room for the duration.
+    named = f"util, {format_span(loads.span_s)}" if gpus > 4 and cells > 50 else "util "
+    assert named in plain(heading(plan, "index", loads))
+
+
+def test_old_histories_are_quiet() -> None:
+    devices = [gpu(at) for at in range(5)]
+    machine = make_store("one gpu", *(sample(*devices, at=NOW + at) for at in range(60))).machine
+    plan = columns(machine.devices, 58)
+    history = draw_loads(machine, NOW + 60, plan.trace).rows[uuid(0)]
+    for now, style in ((NOW + 60, TextStyle.GOOD), (NOW + 600, TextStyle.QUIET)):
+        view = machine.devices[0]
+        row = device_row(view, machine.sample, now, plan, selected=False, history=history)
+        assert styles(row, plain(history[-1:])) is style
 
 
 def test_the_first_line_of_a_lost_device_has_the_reason() -> None:

@@ -207,6 +207,17 @@ def test_a_state_begins_no_further_left_than_it_needs(phase: str) -> None:
     assert all(layout[-1].end - start < words for start in nearer)
 
 
+@pytest.mark.parametrize("cells", [76, 116, 160])
+def test_titles_begin_below_each_other(cells: int) -> None:
+    catalogue = (workload(), workload("graphs", title="one graph", devices=("cuda",)))
+    state = make_store("one gpu", hello(*catalogue))
+    found = [the_row(state, info.name) for info in catalogue]
+    layout = fit_workload_columns(state.runs, found, cells)
+    drawn = [plain(draw_entry(row, layout, under_cursor=False)) for row in found]
+    assert drawn[1].rstrip().endswith("one graph  GPU only")
+    assert drawn[0].index("matrix product") == drawn[1].index("one graph")
+
+
 def test_a_wrong_result_is_not_called_ok() -> None:
     check = Check(False, 0.5, 1e-4, "float64")
     state = make_store("no gpu", *ran("matmul", "cpu", check=check))

@@ -302,7 +302,7 @@ class DeviceList(KeyedList):
         plan = self.choose_columns(cells)
         if self.lines_per_row > 1:
             return self._deep_lines(plan, cells)
-        loads = self.draw_loads(plan.history)
+        loads = self.draw_loads(plan.trace)
         return [
             more_row(row, cells)
             if row.view is None
@@ -339,13 +339,20 @@ class DeviceList(KeyedList):
 
     def _deep_lines(self, plan: DeviceColumns, cells: int) -> list[Line]:
         machine, now = self._machine, self._clock()
+        loads = self.draw_loads(plan.trace)
         lines: list[Line] = []
         for row in self._host_rows:
             if row.view is None:
                 lines += [more_row(row, cells), ()]
             else:
-                selected = row.key == machine.selected
-                lines += deep_row(row.view, machine.sample, now, plan, selected=selected)
+                lines += deep_row(
+                    row.view,
+                    machine.sample,
+                    now,
+                    plan,
+                    selected=row.key == machine.selected,
+                    history=loads.rows[row.key] if loads else NO_HISTORY,
+                )
         return lines
 
     def draw_loads(self, cells: int) -> DrawnLoads | None:
@@ -393,7 +400,7 @@ class DevicesHeading(LineBar):
 
     def _draw(self, _cells: int) -> Line:
         plan = self._plan()
-        return heading(plan, self._devices.order, self._devices.draw_loads(plan.history))
+        return heading(plan, self._devices.order, self._devices.draw_loads(plan.trace))
 
     def _plan(self) -> DeviceColumns:
         machine, cells = self._machine, self._devices.cells or self.size.width

@@ -12,7 +12,7 @@ from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.history import ORDERS, Order
 from tui.devices.views.history import NO_READING, NO_SAMPLE, DrawnLoads, format_span
 from tui.kit.lines import Line
-from tui.kit.table import REST, Column, Layout, fit_columns, heading_line, order_at
+from tui.kit.table import REST, Column, Layout, PlacedColumn, fit_columns, heading_line, order_at
 from tui.monitor.messages import HARMFUL_REASONS
 
 MARK = 2
@@ -35,6 +35,9 @@ NAME = (12, 16)
 HISTORY_FROM = 96
 """Cells that a row needs to contain its history."""
 HISTORY_LEAST = 16
+MOST_WITH_BARS, LEAST_TRACE = 4, 6
+"""GPUs up to which each narrow row has a bar of its load: the rows of more have its history there,
+as only the selected one has a plot, if the bar has so many cells."""
 
 _NOISE = re.compile(
     r"\((R|TM|r|tm)\)|\bCPU\b|\bProcessor\b|\b\d+-Core\b|@\s*[\d.]+\s*GHz", re.ASCII
@@ -63,6 +66,13 @@ class DeviceColumns(NamedTuple):
     """The status column also shows who uses a GPU, where its state is no problem."""
     layout: Layout[None]
     """The layout with headings; rows are drawn cell by cell, as some cells span several columns."""
+    traced: bool = False
+    """The cells of the utilization bar show the history of the load."""
+
+    @property
+    def trace(self) -> int:
+        """Cells of the history of the load: in its own column or in place of its bar."""
+        return self.load if self.traced else self.history
 
 
 def columns(views: tuple[DeviceView, ...], width: int, *, hosts: bool = False) -> DeviceColumns:
@@ -85,7 +95,7 @@ def columns(views: tuple[DeviceView, ...], width: int, *, hosts: bool = False) -
         for view in views
     )
     plan = _fit(label, name, width, hosts, _history(), throttled)
-    return plan if hosts else _omit_gpu_headings(plan, views)
+    return plan if hosts else _omit_gpu_headings(_trace_many(plan, views), views)
 
 
 @functools.lru_cache(maxsize=64)
@@ -149,7 +159,15 @@ def deep_columns(views: tuple[DeviceView, ...], width: int) -> DeviceColumns:
     plan = DeviceColumns(
         label, 0, bar, bar, beside, TEMPERATURE, POWER, 0, 0, 0, users=False, layout=layout
     )
-    return _omit_gpu_headings(plan, views)
+    return _omit_gpu_headings(_trace_many(plan, views), views)
+
+
+def _trace_many(plan: DeviceColumns, views: tuple[DeviceView, ...]) -> DeviceColumns:
+    """Return the columns with histories in place of the bars of the load if there are many GPUs."""
+    gpus = sum(view.key != CPU for view in views)
+    return plan._replace(
+        traced=gpus > MOST_WITH_BARS and not plan.history and plan.load >= LEAST_TRACE
+    )
 
 
 def _omit_gpu_headings(plan: DeviceColumns, views: tuple[DeviceView, ...]) -> DeviceColumns:
@@ -268,20 +286,30 @@ def heading(plan: DeviceColumns, by: Order, loads: DrawnLoads | None = None) -> 
             ``None`` without any.
     """
     layout = plan.layout
-    if loads and plan.history:
-        span = format_span(loads.span_s)
-        titles = [f"{_history()}, last {span}", f"util, last {span}", f"util, {span}"]
-        if loads.gap:
-            titles = [f"{titles[0]}; {loads.gap}", f"{span}; {loads.gap}", loads.gap]
-            titles.append(_BLANK[loads.gap])
-        words = next((title for title in titles if len(title) <= plan.history), titles[-1])
+    if loads and plan.trace:
+        replaced = "util" if plan.traced else _history()
         layout = tuple(
-            replace(placed, column=replace(placed.column, name=words))
-            if placed.column.name == _history()
+            replace(placed, column=replace(placed.column, name=_title_loads(plan, placed, loads)))
+            if placed.column.name == replaced
             else placed
             for placed in layout
         )
     return heading_line(layout, by)
+
+
+def _title_loads(plan: DeviceColumns, placed: PlacedColumn[None], loads: DrawnLoads) -> str:
+    """Return the heading of the histories of the load, with their duration if it fits."""
+    span = format_span(loads.span_s)
+    if plan.traced:
+        titles = [f"util, last {span}", f"util, {span}", "util"]
+    elif loads.gap:
+        titles = [f"{_history()}, last {span}; {loads.gap}", f"{span}; {loads.gap}", loads.gap]
+        titles.append(_BLANK[loads.gap])
+    else:
+        titles = [f"{_history()}, last {span}", f"util, last {span}", f"util, {span}"]
+    # The mark of the sort order stands behind the words.
+    room = placed.width - plan.traced
+    return next((title for title in titles if len(title) <= room), titles[-1])
 
 
 def find_order(plan: DeviceColumns, cell: int) -> Order | None:

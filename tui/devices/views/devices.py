@@ -357,7 +357,7 @@ def device_row(
         now: Unix time.
         plan: the columns, the same for all rows.
         selected: mark the row, whose device the other panes show.
-        history: its load over the last minutes, as wide as its column.
+        history: its load over the last minutes, as wide as the columns say.
         rank: the rank of a job on it; ``None`` if none is known.
     """
     mark = left(glyphs.GLYPHS.selected if selected else "", MARK)
@@ -376,7 +376,9 @@ def device_row(
     if plan.users and not quiet and state.style is not TextStyle.BAD:
         # A power cap is normal under load: who uses the GPU matters more.
         state = format_user(view, plan.status, rank)
-    parts = [head, *_cells(view, sample, plan, _format_name(view, sample), state, quiet=quiet)]
+    name = _format_name(view, sample)
+    trace = history if plan.traced else NO_HISTORY
+    parts = [head, *_cells(view, sample, plan, name, state, trace, quiet=quiet)]
     if plan.history:
         blanks = plan.history - measure(history)
         parts += [Span(" "), *history, *([Span(" " * blanks)] if blanks else [])]
@@ -384,14 +386,20 @@ def device_row(
 
 
 def deep_row(
-    view: DeviceView, sample: Sample | None, now: float, plan: DeviceColumns, *, selected: bool
+    view: DeviceView,
+    sample: Sample | None,
+    now: float,
+    plan: DeviceColumns,
+    *,
+    selected: bool,
+    history: Line = NO_HISTORY,
 ) -> tuple[Line, Line]:
     """Return one device as two lines: its load with heat and power, and its memory.
 
     A reason for lower clocks stands below the label. The arguments are those of
     :func:`device_row`; the columns are those of ``deep_columns``.
     """
-    line = device_row(view, sample, now, plan, selected=selected)
+    line = device_row(view, sample, now, plan, selected=selected, history=history)
     if view.nvml is not None and view.nvml.lost:
         return line, ()
     head, *cells = line
@@ -419,10 +427,15 @@ def _cells(
     plan: DeviceColumns,
     name: str,
     state: Span,
+    trace: Line,
     *,
     quiet: bool,
 ) -> list[Span]:
-    """Return the cells after the label; a status may replace the name or the memory bar."""
+    """Return the cells after the label.
+
+    A status may replace the name or the memory bar, and ``trace``, the history of the load, the bar
+    of the load.
+    """
     device = view.nvml
     usual = TextStyle.QUIET if quiet else TextStyle.PLAIN
 
@@ -439,7 +452,8 @@ def _cells(
     if plan.load:
         style = styled(TextStyle.GOOD)
         share = None if load is None else load / 100
-        spans += [Span(" ", style), *draw_gauge(share, plan.load, style)]
+        history = [Span(span.text, styled(span.style)) for span in trace]
+        spans += [Span(" ", style), *(history or draw_gauge(share, plan.load, style))]
     spans.append(Span(f" {right(text.percent(load), UTILISATION)}", usual))
     memory = _read_memory(view, sample)
     share = memory[0] / memory[1] if memory and memory[0] is not None and memory[1] else None
@@ -493,7 +507,7 @@ def _lost_row(
     if view.before_loss is not None:
         last = DeviceView(view.key, view.before_loss)
         bare = plan._replace(name=0, status=0, clocks=0, history=0, filled=0, load=0)
-        figures_then = _cells(last, None, bare, "", Span(""), quiet=True)
+        figures_then = _cells(last, None, bare, "", Span(""), NO_HISTORY, quiet=True)
         tail = sum(cells + 1 for cells in (plan.clocks, plan.status, plan.history) if cells)
     room = width - sum(span.width for span in figures_then) - tail - 1
     if room < LOST_ROOM:

@@ -169,12 +169,14 @@ def draw_entry(
         return _draw_heading(entry, layout[-1].end if layout else 0)
     if not layout:
         return ()
-    layout = _widen_name(layout, (entry, under_cursor))
+    is_titled = bool(entry.title) and entry.state == NOT_RUN
+    if not is_titled:  # titles begin below each other
+        layout = _widen_name(layout, (entry, under_cursor))
     room = next((placed.width for placed in layout if placed.column.name == NAME), 0)
     entry = replace(entry, name=cut_parameters(entry.name, room))
     shown = (entry, under_cursor)
     *others, state = layout
-    if entry.title and entry.state == NOT_RUN:
+    if is_titled:
         lacking = [name for name, cell in entry.cells.items() if cell.text == text.NA]
         only = "" if not lacking else GPU_ONLY if CPU in lacking else CPU_ONLY
         words = f"{entry.title}  {only}".rstrip()
