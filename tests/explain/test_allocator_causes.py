@@ -249,7 +249,7 @@ def test_expandable_segments_that_would_not_have_been_enough_are_not_advised() -
     assert told.cause == "activations"
     last = told.advice[-1]
     assert last.what == "expandable segments and empty_cache() do not help"
-    assert "they would free 1.2 GiB, less than the missing 1.3 GiB" in last.why
+    assert "1.2 GiB is cached beside live blocks, less than the missing 1.3 GiB" in last.why
     rows = [plain(row) for row in advice_lines(told.advice, 80, AGAINST_OOM, explained=False)]
     assert rows[-1] == "Would not help: expandable segments, empty_cache()"
     assert sum("expandable" in row for row in rows) == 1
@@ -260,7 +260,11 @@ LEAKING = inventory(container("losses", 6080, 190, graphs=190), steps=growing(10
 
 @pytest.mark.parametrize(
     ("stuck", "why"),
-    [(200, "less than the requested 300 MiB"), (400, "enough for this request"), (1, "")],
+    [
+        (200, "less than the requested 300 MiB"),
+        (400, "would fit this request, but not the next"),
+        (1, ""),
+    ],
 )
 def test_the_cache_is_compared_with_the_whole_request_if_the_device_had_room(
     stuck: int, why: str

@@ -26,7 +26,6 @@ from tui.snapshots.explain.explain import explain
 from tui.snapshots.explain.frames import Frame
 from tui.snapshots.explain.inventory import NamedBytes
 
-LOSSES = container("losses", 6080, 190, graphs=190)
 EVALUATE = Frame(PROGRAM, 22, "evaluate")
 ADDS = Frame(PROGRAM, 13, "evaluate")
 MODEL = part("parameters", 16)
@@ -34,7 +33,14 @@ SUM_BACKWARD = Frame(PROGRAM, 20, "train")
 ROWS: list[tuple[str, Evidence, str, str, str]] = [
     (
         "a list of losses with their graphs",
-        evidence(inventory(MODEL, LOSSES, remainder=96, steps=growing(100, 32, 190))),
+        evidence(
+            inventory(
+                MODEL,
+                container("losses", 0, 190, graphs=190),
+                remainder=6176,
+                steps=growing(100, 32, 190),
+            )
+        ),
         "leak",
         "Leak: losses (list of 190, train.py:13) grows by 32 MiB per step.",
         "store detach() or item() of each tensor in losses at train.py:13",
@@ -118,7 +124,7 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
         ),
         "leak",
         "Leak: outputs (list of 231, train.py:13) grows by 96 MiB per step.",
-        "store detach() or item() of each tensor in outputs at train.py:13",
+        "store detach().cpu() of each tensor in outputs at train.py:13",
     ),
     (
         "outputs of an evaluation after a training",
@@ -441,9 +447,21 @@ def test_a_training_is_not_advised_to_run_without_gradients(name: str) -> None:
         )
     )
     first, *others = [remedy.what for remedy in explain(found).advice]
-    assert first.startswith(f"store detach() or item() of each tensor in {name}")
+    assert first.startswith(f"store detach().cpu() of each tensor in {name}")
     assert not any("wrap the evaluation" in what for what in others)
     assert any("if no backward follows" in what for what in others) is (name == "outputs")
+
+
+def test_what_tensors_have_themselves_is_freed_neither_by_detach_nor_without_gradients() -> None:
+    held = container("outputs", 6700, 429, graphs=429, where=EVALUATE, adds=ADDS)
+    taken = inventory(MODEL, held, remainder=200, steps=growing(100, 16, 429))
+    first, *others = explain(evidence(taken)).advice
+    assert first.what == (
+        "store detach().cpu() of each tensor in outputs at train.py:13, or bound its length "
+        "(deque(maxlen=N), clear())"
+    )
+    assert "but 6.5 GiB is in the tensors themselves" in first.why
+    assert not any("no_grad" in remedy.what or "item()" in remedy.what for remedy in others)
 
 
 def test_models_that_no_variable_refers_to_are_told_from_the_one_in_use() -> None:

@@ -426,8 +426,8 @@ def _describe_live(figures: Figures) -> str:
         cached = f"the cached {text(figures.cached)} would not have been enough"
     else:
         cached = (
-            f"the cached {text(figures.cached)} would have been enough for this request, but not"
-            " for the next"
+            f"the cached {text(figures.cached)}, in one piece, would have been enough for this"
+            " request, but not for the next"
         )
     return f"{text(figures.live)} was live in this process{of}; {cached}"
 

@@ -439,11 +439,16 @@ def _warn_expandable_segments(request: FailedRequest, cause: LeadingCause) -> It
     lacked = evidence.needed if evidence.has_room else evidence.shortfall
     if stuck < WORTH_A_WORD * evidence.reserved and stuck < lacked:
         return
+    beside = "" if evidence.stuck is None else " beside live blocks"
+    cached = f"{round_size(stuck)} is cached{beside}"
     if stuck < lacked:
         state = "requested" if evidence.has_room else "missing"
-        why = f"they would free {round_size(stuck)}, less than the {state} {round_size(lacked)}"
+        why = f"{cached}, less than the {state} {round_size(lacked)}"
     else:
-        why = f"they would free {round_size(stuck)}: enough for this request, not for long"
+        why = (
+            f"{cached}: empty_cache() cannot release it, and expandable segments would fit this "
+            "request, but not the next"
+        )
     yield Remedy(
         "expandable segments and empty_cache() do not help",
         why,

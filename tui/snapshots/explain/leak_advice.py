@@ -9,12 +9,14 @@ from tui.core.text.numbers import count, round_size
 from tui.snapshots.explain.allocator_advice import FailedRequest
 from tui.snapshots.explain.explanation import Remedy
 from tui.snapshots.explain.frames import format_line, in_backward
-from tui.snapshots.explain.leak import OF_COMMAND
+from tui.snapshots.explain.leak import OF_COMMAND, ROUNDED
 from tui.snapshots.explain.leak_facts import Leak
 from tui.snapshots.explain.source_lines import find_added_term, find_line
 
 VIEW_RATIO = 4
 """Ratio of the bytes kept to the bytes of the views from which a clone helps."""
+OWN_SHARE = 0.5
+"""Share of a leak above which its tensors themselves, and not their graphs, are what to free."""
 EVALUATES = re.compile(r"eval|valid|test|predict|infer|generate|score|embed", re.IGNORECASE)
 """Words in the names of functions that evaluate a model."""
 _TRAINS = re.compile(r"train|fit|step|optimi[sz]e|update", re.IGNORECASE)
@@ -188,12 +190,20 @@ def _advise_on_graphs(
         # Without its graph, a view still keeps the whole tensor that it is a part of.
         what = f"store detach().clone() or item() of each tensor in {name}{place}: they are views"
         detach = Remedy(what, f"{carry}, and each keeps the whole tensor behind it; {remark}")
-    else:
-        detach = Remedy(
-            f"store detach() or item() of each tensor in {name}{place}, and move large ones to the "
-            "host with .cpu()",
-            f"{carry}; {remark}",
+    elif leak.reachable > OWN_SHARE * leak.bytes:
+        own = round_size(min(leak.reachable, leak.bytes))
+        yield Remedy(
+            f"store detach().cpu() of each tensor in {name}{place}, or bound its length "
+            "(deque(maxlen=N), clear())",
+            f"{carry}, but {own} is in the tensors themselves: neither detach() alone nor "
+            "torch.no_grad() frees that",
         )
+        return
+    else:
+        # item() is for single numbers, which have a block of the smallest size.
+        are_numbers = leak.reachable <= leak.graphs * ROUNDED
+        stored = "detach() or item()" if are_numbers else "detach().cpu()"
+        detach = Remedy(f"store {stored} of each tensor in {name}{place}", f"{carry}; {remark}")
     named_so = bool(EVALUATES.search(function))
     trains = (in_training or bool(_TRAINS.search(function))) and not named_so
     certain = named_so or not (leak.training or trains)
