@@ -233,6 +233,8 @@ class LineBar(Widget):
         super().__init__(id=id)
         self._build = build
         self._line: Line = ()
+        self._cells = 0
+        """Width that the line was built for."""
 
     @property
     def shown_lines(self) -> Sequence[Line]:
@@ -244,13 +246,15 @@ class LineBar(Widget):
         if not self.size.width:
             return
         old, self._line = self._line, self._build(self.size.width)
+        self._cells = self.size.width
         for region in _changed_regions([old], [self._line], self.size.width):
             self.refresh(region)
 
     def render_line(self, y: int) -> Strip:
-        if not self._line:
-            # The first frame is drawn before the resize event.
-            self._line = self._build(self.size.width)
+        if self._cells != self.size.width:
+            # The first frame of a new width is drawn before the resize event.
+            self._cells = self.size.width
+            self._line = self._build(self._cells)
         return strip_of(self._line if y == 0 else (), self.size.width, self.rich_style)
 
     def on_resize(self, _event: events.Resize) -> None:
@@ -440,6 +444,8 @@ class FittedView(Widget):
         self._build = build
         self.points = points
         self._lines: Sequence[Line] = ()
+        self._built = Size()
+        """Size that the lines were built for."""
         self._base = Style()
 
     @property
@@ -453,6 +459,7 @@ class FittedView(Widget):
         if not cells or not rows or not self.display:
             return
         old, self._lines = self._lines, self._build(cells, rows)
+        self._built = self.size
         regions = _changed_regions(old, self._lines, cells)
         if regions:
             self.refresh(*regions)
@@ -461,6 +468,10 @@ class FittedView(Widget):
         """Draw some rows."""
         # Computed once for all rows, as in :class:`LinesView`.
         self._base = self.rich_style
+        if self._built != self.size:
+            # The first frame of a new size is drawn before the resize event.
+            self._built = self.size
+            self._lines = self._build(*self.size)
         return super().render_lines(crop)
 
     def render_line(self, y: int) -> Strip:
