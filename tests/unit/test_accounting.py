@@ -172,6 +172,22 @@ def test_exact_and_sampled_peaks_say_which_they_are() -> None:
     assert peaks["used_peak"].source == "NVML, sampled"
 
 
+def test_a_peak_with_the_workspaces_of_cublas_is_that_of_torch() -> None:
+    assert "allocated_peak_whole" not in {term.key for term in selected(make_store()).peaks}
+    gauge = account_of(gpu(), torch_memory(workspace_peak=GIB))
+    peaks = {term.label: term.bytes for term in gauge.peaks}
+    assert (peaks["allocated"], peaks["with cuBLAS"]) == (Value(15 * GIB), Value(16 * GIB))
+
+
+def test_no_sampled_peak_is_below_the_present_figure() -> None:
+    readings = GpuReadings(DeviceView("cuda:0", gpu()), sample(gpu()), torch_memory(), WORKER, NOW)
+    present = {term.key: term.bytes for term in gpu_gauge(readings, MemoryPoint(NOW)).terms}
+    sampled = MemoryPoint(NOW, process=1, used=2)
+    peaks = {term.key: term.bytes for term in gpu_gauge(readings, sampled).peaks}
+    assert peaks["process_peak"] == present["process"]
+    assert peaks["used_peak"] == present["used"]
+
+
 def test_the_explanation_states_the_actual_figures() -> None:
     story = " ".join(selected(make_store()).explanation)
     assert "nvidia-smi shows 20.7 GiB in use; live tensors use 12.3 GiB" in story

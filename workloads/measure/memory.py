@@ -52,6 +52,7 @@ def torch_memory(device: torch.device) -> TorchMemory | None:
         reserved_allocated=stats["reserved_bytes.all.allocated"],
         reserved_freed=stats["reserved_bytes.all.freed"],
         workspace=workspace_size,
+        workspace_peak=workspace_bytes_in_peak(device),
     )
 
 

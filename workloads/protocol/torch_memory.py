@@ -45,3 +45,5 @@ class TorchMemory:
     """Bytes ever subtracted from ``reserved``."""
     workspace: int | None = None
     """Reserved bytes that torch has given to cuBLAS (``workloads.measure.memory``)."""
+    workspace_peak: int | None = None
+    """Bytes of cuBLAS in torch's own peak of allocated bytes, which ``allocated_peak`` excludes."""

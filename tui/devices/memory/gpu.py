@@ -249,6 +249,19 @@ def _peaks(
     why = reason.reason if isinstance(reason, Absent) else None
     exact, seen = "torch, exact", f"{figures.source}, sampled"
     not_seen = "no sample since the last reset"
+    workspace = (torch.workspace_peak if torch else None) or 0
+
+    def highest(then: int | None, now: Reading[int]) -> Reading[int]:
+        # Of a process that is read from outside, the present figure may be newer than the samples.
+        sizes = [size for size in (then, get_value(now)) if size is not None]
+        return reading(max(sizes, default=None), not_seen)
+
+    with_workspace = Term(
+        "allocated_peak_whole",
+        "with cuBLAS",
+        Value(workspace + (torch.allocated_peak if torch else 0)),
+        exact,
+    )
     return (
         Term(
             "allocated_peak",
@@ -256,9 +269,10 @@ def _peaks(
             reading(torch.allocated_peak if torch else None, why),
             exact,
         ),
+        *((with_workspace,) if workspace else ()),
         Term(
             "reserved_peak", "reserved", reading(torch.reserved_peak if torch else None, why), exact
         ),
-        Term("process_peak", "this process", reading(sampled.process, not_seen), seen),
-        Term("used_peak", "device used", reading(sampled.used, not_seen), seen),
+        Term("process_peak", "this process", highest(sampled.process, figures.process), seen),
+        Term("used_peak", "device used", highest(sampled.used, figures.used), seen),
     )

@@ -253,11 +253,12 @@ def _pinned_item(gauge: Gauge, format_size: text.SizeFormat) -> list[Line]:
 def peak_items(
     gauge: Gauge, *, sampled: bool, format_size: text.SizeFormat = text.size_short
 ) -> list[Line]:
-    """Return the sampled peaks, or the exact peaks that are not shown beside their figure."""
+    """Return the sampled peaks, or the peak of allocated bytes, which has no figure beside it."""
     items: list[Line] = []
     for term in gauge.peaks:
         size = get_value(term.bytes)
-        if not size or term.key == "reserved_peak" or sampled != ("sampled" in term.source):
+        beside = term.key in ("reserved_peak", "allocated_peak_whole")
+        if not size or beside or sampled != ("sampled" in term.source):
             continue
         how = " sampled" if sampled else ""
         items.append((Span(f"peak {term.label} {format_size(size)}{how}"),))
