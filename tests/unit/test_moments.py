@@ -268,6 +268,8 @@ def test_a_busy_worker_is_read_from_outside_where_its_allocator_is_watched() -> 
     assert box.sizes()["context"] == box.context
     assert gauge.term("allocated").bytes == Value(box.allocated)
     assert "busy" not in box.story()
+    newest = box.state.machine.history.points(box.state.machine.selected)[-1]
+    assert (newest.allocated, newest.reserved) == (box.allocated, box.reserved)
     # The worker's own report is preferred as soon as it speaks again.
     box.wait()
     box.torch()

@@ -66,7 +66,7 @@ def account(machine: MachineState, view: DeviceView, now: float) -> Gauge:
         lost=machine.lost,
     )
     busy = moment.basis == "NVML" and not moment.ended
-    outside = account_of_busy_runner(machine, view, torch, now) if busy else None
+    outside = account_of_busy_runner(machine, view, now) if busy else None
     gauge = outside or gpu_gauge(readings, peak)
     if machine.allocators is None:
         return gauge

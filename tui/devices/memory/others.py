@@ -227,28 +227,19 @@ def account_of(
     return gpu_gauge(readings, peak)
 
 
-def account_of_busy_runner(
-    machine: MachineState, view: DeviceView, reported: TorchMemory | None, now: float
-) -> Gauge | None:
+def account_of_busy_runner(machine: MachineState, view: DeviceView, now: float) -> Gauge | None:
     """Account for a device from the runner's allocator as it is read from outside.
 
     Args:
         machine: its state.
         view: the device.
-        reported: the runner's last report.
         now: Unix time.
 
     Returns:
         ``None`` unless that is newer than its report, which a busy runner does not repeat.
     """
-    if machine.allocators is None or view.nvml is None:
-        return None
-    row = find_process(view.nvml, machine.worker_pid)
-    started_at = row.started_at if row is not None else None
-    allocator = machine.allocators.on(view.key, machine.worker_pid, started_at)
+    allocator = machine.find_runner_allocator(view)
     if allocator is None or _is_old(allocator, now):
-        return None
-    if reported is not None and allocator.figures.at <= reported.at:
         return None
     peak = machine.history.sampled_peak(view.key)
     return account_of(allocator, view, machine.sample, peak, now, wording=RUNNER)

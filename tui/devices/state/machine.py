@@ -20,8 +20,8 @@ from tui.devices.state.devices import (
 )
 from tui.devices.state.history import History
 from tui.devices.state.hosts import HostsState
-from tui.devices.state.watched_processes import WatchedProcesses
-from tui.monitor.messages import Device, MonitorHello, Sample
+from tui.devices.state.watched_processes import Allocator, WatchedProcesses
+from tui.monitor.messages import Device, MonitorHello, Sample, find_process
 from workloads.protocol import messages
 from workloads.protocol.machine_identity import UNKNOWN
 from workloads.protocol.results import Environment
@@ -210,8 +210,43 @@ class MachineState:
         self.moments.apply_sample(event)
         if self.allocators is not None:
             self.allocators.apply_sample(event)
+            self._record_busy_runner()
         self.history.apply_sample(event, self.devices, self.worker_pid)
         return frozenset({Topic.DEVICES, Topic.MEMORY})
+
+    def _record_busy_runner(self) -> None:
+        """Use the runner's allocators as they are read from outside, where they are newer.
+
+        The watch cannot tell cuBLAS's workspaces from tensors: those of the last report count.
+        """
+        for view in self.devices:
+            allocator = self.find_runner_allocator(view)
+            if allocator is not None and view.torch is not None:
+                reported = self.torch_memory.get(view.torch)
+                workspace = (reported.workspace if reported else None) or 0
+                tensors = max(0, allocator.figures.allocated - workspace)
+                figures = replace(allocator.figures, device=view.torch, allocated=tensors)
+                self.history.apply_torch(figures, (view,))
+
+    def find_runner_allocator(self, view: DeviceView) -> Allocator | None:
+        """Return the runner's allocator on a device as the watch reads it.
+
+        Args:
+            view: the device.
+
+        Returns:
+            ``None`` unless the watch has read it since the last report of the runner, which reports
+            nothing while it is busy.
+        """
+        if self.allocators is None or view.nvml is None:
+            return None
+        row = find_process(view.nvml, self.worker_pid)
+        started_at = row.started_at if row is not None else None
+        allocator = self.allocators.on(view.key, self.worker_pid, started_at)
+        reported = self.torch_memory.get(view.torch or "")
+        if allocator is None or (reported and allocator.figures.at <= reported.at):
+            return None
+        return allocator
 
     def _on_runner_status(self, event: RunnerStatus) -> Topics:
         if event.status in ("not started", "restarting", "ended", "unusable"):
