@@ -74,7 +74,7 @@ def test_a_comparison_is_named_by_its_flag_and_counted_in_pairs() -> None:
         (60, " gpu-box-3  matmul, ≤4 s left "),
         (80, " gpu-box-3  matmul, ≤4 s left "),
         (100, " gpu-box-3  running matmul on cuda:0, ≤4 s left "),
-        (120, " gpu-box-3  running matmul on cuda:0, ≤4 s left, 1 queued"),
+        (120, " gpu-workbench  gpu-box-3  running matmul on cuda:0, ≤4 s left "),
         (160, " gpu-workbench  gpu-box-3  driver 580.159.03  running matmul on cuda:0, ≤4 s left"),
     ],
 )
@@ -119,7 +119,9 @@ def test_all_tabs_have_names_in_a_recording_of_simulated_gpus() -> None:
     assert narrow.startswith(" simulated  REPLAY 0:07/2:33 1x  ")
     assert narrow.endswith("".join(f" {tab.key} {tab.short}" for tab in TABS))
     wide = plain(header_line(state.runs, "workbench", 120, note=note))
-    assert " simulated  REPLAY 0:07/2:33 1x  running matmul on cuda:0, \u22644 s left " in wide
+    assert wide.startswith(
+        " gpu-workbench  simulated  REPLAY 0:07/2:33 1x  matmul, \u22644 s left "
+    )
 
 
 @pytest.mark.parametrize("note", ["", "REPLAY 0:07/2:33 1x"])

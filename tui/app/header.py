@@ -21,9 +21,9 @@ too; below the fourth the keys stand close together. The text beside them change
 keep their place."""
 APART_FROM = 110
 """Least width in cells at which a blank separates the open tab's mark from its neighbors."""
-NAMED_FROM, NAMED_BUSY_FROM = 100, 160
-"""Least widths in cells at which the program's name is shown beside other remarks, and while
-something runs: then the machine's name matters more."""
+NAMED_FROM, NAMED_BUSY_FROM = 100, APART_FROM
+"""Least widths in cells at which the program's name is shown beside other remarks, and beside the
+words about current work, for which the driver and torch make room."""
 GOING_ON, GOING_ON_BESIDE_NAME = 44, 22
 """Cells reserved for the words about current work before the facts, and before the machine's name,
 which tells one terminal from another."""
