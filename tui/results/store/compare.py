@@ -119,10 +119,8 @@ class StoreComparison:
     """Number of workloads only in A, and only in B."""
     unpaired: tuple[UnpairedWorkload, ...] = ()
     """Workloads among :attr:`only` of both sides, which measured different things."""
-    untimed: tuple[int, int] = (0, 0)
-    """Number of results of A and of B without a valid time: failed runs, comparisons of a flag."""
     left_out: tuple[LeftOutResults, ...] = ()
-    """The same results by kind."""
+    """The results without a valid time by kind."""
 
     @property
     def tested(self) -> int:
@@ -204,10 +202,8 @@ def compare(
     ]
     questions.sort(key=_rank)
     only = len(left[0]), len(left[1])
-    untimed = len(a) - len(of_a), len(b) - len(of_b)
-    return StoreComparison(
-        tuple(questions), only, _find_unpaired(*left), untimed, _count_left_out(a, b)
-    )
+    unpaired = _find_unpaired(*left)
+    return StoreComparison(tuple(questions), only, unpaired, _count_left_out(a, b))
 
 
 def _count_left_out(a: Sequence[StoredRow], b: Sequence[StoredRow]) -> tuple[LeftOutResults, ...]:
