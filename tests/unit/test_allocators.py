@@ -316,6 +316,17 @@ def test_where_nobody_knows_the_gpu_there_is_no_bar_and_the_figures_remain() -> 
     assert process_history(gauge, RecentReadings(actual.recent, state.machine.sample, NOW), 80, 7)
 
 
+def test_the_histories_of_a_process_have_one_scale_just_above_the_highest() -> None:
+    state = watched(*(said(figures(at=NOW + at, allocated=GIB)) for at in range(90)))
+    actual = allocator(state)
+    gauge = gauge_of(state, actual, NOW + 90)
+    recent = RecentReadings(actual.recent, state.machine.sample, NOW + 90)
+    rule, *rows = [plain(row) for row in process_history(gauge, recent, 80, 13)]
+    assert "zoomed, last" in rule
+    tops = {tuple(row.split()[1:3]) for row in rows if "GiB" in row}
+    assert tops == {("12.0", "GiB")}
+
+
 def test_growth_is_a_sentence_with_its_source() -> None:
     state = watched(
         *(said(figures(at=NOW + at, allocated=2 * GIB + at * 5 * MIB)) for at in range(90))

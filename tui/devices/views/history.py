@@ -543,7 +543,7 @@ def span_rule(device: str, recent: RecentReadings, room: int, cells: int, gap: s
     """Return a rule with the device, the duration of the histories below, and why they have gaps.
 
     Args:
-        device: the device's name, at the start; may be empty.
+        device: the device's name, or another word, at the start; may be empty.
         recent: the readings of the histories.
         room: cells of one history.
         cells: width of the line.

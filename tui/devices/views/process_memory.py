@@ -12,8 +12,16 @@ from tui.devices.memory.model import get_value
 from tui.devices.state.devices import DeviceView
 from tui.devices.state.watched_processes import Allocator
 from tui.devices.views.device_detail import Fact
-from tui.devices.views.history import PlottedFigure, RecentReadings, history_lines, span_rule
+from tui.devices.views.history import (
+    LABEL,
+    PlottedFigure,
+    RecentReadings,
+    history_lines,
+    span_rule,
+)
+from tui.devices.views.large_history import ZOOMED, choose_scale
 from tui.devices.views.memory_account import account_lines
+from tui.kit.braille import ACROSS
 from tui.kit.lines import Line, TextStyle, paragraph
 
 HIGHEST_HISTORY = 4
@@ -92,7 +100,9 @@ def history_rows(most: int) -> int:
 
 
 def process_history(gauge: Gauge, recent: RecentReadings, cells: int, height: int) -> list[Line]:
-    """Return the recent memory on one scale: the device's total, or the process's own peak.
+    """Return the recent memory on one scale, which ends just above the highest reading.
+
+    At most, it ends at the device's total, or at the process's own peak without it.
 
     Args:
         gauge: the account of the process.
@@ -106,6 +116,13 @@ def process_history(gauge: Gauge, recent: RecentReadings, cells: int, height: in
         for name, label, style in _HISTORIES
         if name != "process" or any(point.process is not None for point in recent.points)
     ]
+    columns = max(0, cells - LABEL) * ACROSS
+    zoomed = [choose_scale(figure, recent, columns, text.size) for figure in plotted]
+    highest = max(zoomed, key=lambda figure: figure.full or 0.0)
+    plotted = [
+        figure._replace(full=highest.full, full_text=highest.full_text) for figure in plotted
+    ]
     rows = max(1, (height - 1) // len(plotted))
     lines, gap = history_lines(recent, plotted, cells, rows, text.size)
-    return [span_rule("", recent, cells, cells, gap), *lines]
+    zoom = ZOOMED if highest.full != top else ""
+    return [span_rule(zoom, recent, cells, cells, gap), *lines]
