@@ -363,6 +363,12 @@ def test_a_wrong_result_is_faster_than_nothing(check: Check | None) -> None:
     outcome = found(state)
     assert outcome.crossovers == ()
     assert outcome.limits == ()
+    # A failed run has no valid time: no point, no line, no cell of the table.
+    (times,) = [chart for chart in outcome.charts if chart.name == "time"]
+    assert {series.name: series.values for series in times.series}["cuda:0"] == (None, None)
+    at = [column.name for column in outcome.table.columns].index("cuda:0 time")
+    assert [(row[1], row[at]) for row in outcome.table.rows] == [(1e-4, None), (2e-4, None)]
+    assert outcome.unavailable["charts.time.cuda:0 size=64"] == "failed: wrong result"
     assert [chart.name for chart in outcome.charts if chart.name == "rate"] in ([], ["rate"])
     assert outcome.charts[-1].series[0].values == (None, None)
     assert the_row(state).cells["speed-up"].text in ("", "n/a")

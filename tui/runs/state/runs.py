@@ -327,6 +327,12 @@ def get_timed_result(run: RunState | None) -> RunResult | None:
     return run.result if run and run.result and run.result.time else None
 
 
+def get_valid_result(run: RunState | None) -> RunResult | None:
+    """Return the result of a run if it has a time and may claim it: a wrong result's is none."""
+    result = get_timed_result(run)
+    return result if result is not None and may_claim(result) else None
+
+
 def are_comparable(first: RunResult, second: RunResult) -> bool:
     """Return whether two times can be compared: both results are correct, and sizes agree."""
     return may_claim(first) and may_claim(second) and first.chosen == second.chosen

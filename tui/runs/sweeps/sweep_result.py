@@ -20,9 +20,8 @@ from tui.runs.state.runs import (
     find_last_ended,
     find_limited_rate,
     find_rate,
-    get_median,
     get_result,
-    get_timed_result,
+    get_valid_result,
     is_trusted,
     select_standing,
 )
@@ -95,7 +94,7 @@ def choose_axis(sweep: Sweep) -> str:
 
 def find_limits(runs: Iterable[RunState | None], unit: str) -> tuple[SweepLimit, ...]:
     """Return the limits of rates in a unit, the newest for each device and kind."""
-    results = [result for run in runs if (result := get_timed_result(run)) is not None]
+    results = [result for run in runs if (result := get_valid_result(run)) is not None]
     known: dict[tuple[str, str], SweepLimit] = {}
     for result in sorted(results, key=lambda item: item.ended_at or 0.0):
         rate = find_limited_rate(result)
@@ -107,16 +106,22 @@ def find_limits(runs: Iterable[RunState | None], unit: str) -> tuple[SweepLimit,
     return tuple(known.values())
 
 
+def get_valid_s(run: RunState | None) -> float | None:
+    """Return the median of a run that may claim it, seconds per call."""
+    result = get_valid_result(run)
+    return result.time.median_s if result is not None and result.time is not None else None
+
+
 def compute_speed_up(first: RunState | None, second: RunState | None) -> float | None:
     """Return their time divided by ours.
 
     Returns:
         The ratio; ``None`` if a result is missing or wrong, or if the sizes differ.
     """
-    result, other = get_timed_result(first), get_timed_result(second)
+    result, other = get_valid_result(first), get_valid_result(second)
     if result is None or other is None or not are_comparable(result, other):
         return None
-    time, over = get_median(first), get_median(second)
+    time, over = get_valid_s(first), get_valid_s(second)
     return over / time if time and over else None
 
 
@@ -205,7 +210,7 @@ class Curves:
         keys = [(device, variant) for device in self._devices for variant in self._variants]
 
         def time(runs: Runs, device: str) -> float | None:
-            return get_median(runs.get(device))
+            return get_valid_s(runs.get(device))
 
         times = [self._series(*key, time, "s") for key in keys]
         charts = [self._chart("time", f"time over {over}", times)]
@@ -213,12 +218,12 @@ class Curves:
             rate[1]
             for runs in self._runs.values()
             for run in runs.values()
-            if (rate := find_rate(get_timed_result(run))) is not None
+            if (rate := find_rate(get_valid_result(run))) is not None
         ]
         if units:
 
             def rate_of(runs: Runs, device: str) -> float | None:
-                rate = find_rate(get_timed_result(runs.get(device)))
+                rate = find_rate(get_valid_result(runs.get(device)))
                 return rate[0] if rate and rate[1] == units[0] else None
 
             rates = [self._series(*key, rate_of, units[0]) for key in keys]
@@ -275,7 +280,7 @@ class Curves:
         signs: list[tuple[float, int]] = []
         distrusted: set[float] = set()
         for place, runs in self._runs_of(variant):
-            ours, theirs = (get_timed_result(runs.get(name)) for name in (device, base))
+            ours, theirs = (get_valid_result(runs.get(name)) for name in (device, base))
             sign = compare_speed(ours, theirs)
             if sign is None or ours is None or theirs is None or not isinstance(place, float):
                 continue
@@ -434,7 +439,7 @@ def choose_shown_point(sweep_result: SweepResult) -> tuple[dict[str, Setting], R
 
 def _rank_runs(runs: Runs) -> tuple[bool, bool, float]:
     results = [result for result in map(get_result, runs.values()) if result]
-    timed = any(result.time for result in results)
+    timed = any(map(get_valid_result, runs.values()))
     return timed, len(results) == len(runs), max(result.ended_at or 0.0 for result in results)
 
 
@@ -445,7 +450,7 @@ def _build_table(
         device: unit[1]
         for _, runs in points
         for device, run in runs.items()
-        if (unit := find_rate(get_timed_result(run)))
+        if (unit := find_rate(get_valid_result(run)))
     }
     base = choose_base_device(devices)
     columns = [DataColumn(name) for name in sweep.texts]
@@ -461,8 +466,8 @@ def _build_table(
         ]
         for device in devices:
             run = runs.get(device)
-            rate = find_rate(get_timed_result(run))
-            cells.append(get_median(run))
+            rate = find_rate(get_valid_result(run))
+            cells.append(get_valid_s(run))
             cells += [rate[0] if rate else None] if device in rates else []
             cells += [compute_speed_up(run, runs.get(base))] if device != base else []
         cells.append(_format_states(runs))
@@ -492,14 +497,14 @@ def _format_state(run: RunState | None) -> str:
 
 
 def _find_gaps(sweep: Sweep, points: Sequence[tuple[dict[str, Setting], Runs]]) -> dict[str, str]:
-    """Return the reasons for points without a time, by device and setting."""
+    """Return the reasons for points without a valid time, by device and setting."""
     return {
         f"charts.time.{device} {format_settings(sweep, point)}": format_end(
             run.result.status, run.result.reason
         )
         for point, runs in points
         for device, run in runs.items()
-        if run is not None and run.result is not None and run.result.time is None
+        if run is not None and run.result is not None and get_valid_result(run) is None
     }
 
 
