@@ -46,6 +46,8 @@ CELLS = {SPEED_UP: 8, RATE: 12, LIMIT: 12, PEAK: 11}
 """Least cells; columns of rates and of shares of a limit are as wide as their longest entry."""
 WIDEST = 18
 """Most cells of such a column."""
+STATED = 24
+"""Cells of states that the column dropped first must leave beside a name of the least width."""
 DROPPED_FIRST = (PEAK, RATE, LIMIT, SPEED_UP)
 """Columns in the order in which a narrow table drops them; the detail pane shows all columns."""
 
@@ -83,7 +85,10 @@ def choose_columns(
         [
             Column("", LEAD, lambda shown: Span(cursor if shown[1] else "", strong), "left", gap=0),
             Column(NAME, least, _choose_name, "left", gap=0, grows=grows),
-            *(_make_figure_column(name, labels.get(name, name), cells[name]) for name in figures),
+            *(
+                _make_figure_column(name, labels.get(name, name), cells[name], least)
+                for name in figures
+            ),
             Column(STATE, STATE_LEAST, lambda shown: shown[0].state, "left", grows=STATE_GROWS),
         ],
         room,
@@ -98,9 +103,15 @@ def _choose_name(shown: _Shown) -> Span:
     return row.name if under_cursor or row.brief is None else row.brief
 
 
-def _make_figure_column(name: str, label: str, cells: int) -> Column[_Shown]:
+def _make_figure_column(name: str, label: str, cells: int, names: int) -> Column[_Shown]:
     worth = DROPPED_FIRST.index(name) if name in DROPPED_FIRST else None
-    return Column(label, cells, lambda shown: shown[0].cells.get(name, ""), drop_order=worth)
+    return Column(
+        label,
+        cells,
+        lambda shown: shown[0].cells.get(name, ""),
+        drop_order=worth,
+        leaves=names + STATED if worth == 0 else 0,
+    )
 
 
 def fit_workload_columns(state: RunsState, entries: Sequence[Entry], room: int) -> Layout[_Shown]:
@@ -156,8 +167,8 @@ def draw_entry(
 ) -> Line:
     """Return a line of the table.
 
-    A long state extends over as many empty cells before it as it needs, so that it begins below its
-    heading or near it; without room there, it has fewer words. The
+    A state that is too long for its column has fewer words. Before that, the reason of a run that
+    failed, and any state in a narrow column, take the cells of the figures that the row lacks. The
     title of a workload without a run takes the place of its figures.
 
     Args:
@@ -185,20 +196,33 @@ def draw_entry(
             state = replace(state, start=start, width=state.end - start)
         title = Span(fit(words, state.width), TextStyle.QUIET)
         return row_line((*others, state), (replace(entry, state=(title,)), under_cursor))
-    # The dash of a run without a time goes last: the state gives the reason.
-    for blanks in ({""}, {"", glyphs.GLYPHS.dash}):
-        while (
-            width(entry.state) > state.width
-            and others
-            and _format_figure(others[-1], shown) in blanks
-        ):
-            start = others.pop().start
-            state = replace(state, start=start, width=state.end - start)
-    fitting = (form for form in (entry.state, *entry.shorter) if width(form) <= state.width)
-    form = next(fitting, (entry.state, *entry.shorter)[-1])
+    forms = (entry.state, *entry.shorter)
+    fitting = (form for form in forms if width(form) <= state.width)
+    form = next(fitting, forms[-1])
+    if form is not entry.state and (entry.explains or state.width < STATED):
+        others, state = _extend_state(others, state, shown)
+        fitting = (form for form in forms if width(form) <= state.width)
+        form = next(fitting, forms[-1])
     if form is not entry.state:
         shown = (replace(entry, state=form), under_cursor)
     return row_line((*others, state), shown)
+
+
+def _extend_state(
+    others: Sequence[PlacedColumn[_Shown]], state: PlacedColumn[_Shown], shown: _Shown
+) -> tuple[list[PlacedColumn[_Shown]], PlacedColumn[_Shown]]:
+    """Return the columns with the state in the cells of figures that only a good run has.
+
+    It begins at the same cell in each such row.
+    """
+    shown_figures = [placed.column.name for placed in others]
+    names = (RATE, LIMIT, PEAK) if RATE in shown_figures else (SPEED_UP, LIMIT, PEAK)
+    lacking = [placed for placed in others if placed.column.name in names]
+    if not lacking or any(_format_figure(placed, shown) for placed in lacking):
+        return list(others), state
+    start = lacking[0].start
+    kept = [placed for placed in others if placed.column.name not in names]
+    return kept, replace(state, start=start, width=state.end - start)
 
 
 def has_figures(entries: Sequence[Entry]) -> bool:
