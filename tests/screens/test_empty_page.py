@@ -10,7 +10,7 @@ from textual.app import ComposeResult
 
 from tests.screens.helpers import StyledApp
 from tui.kit import pane
-from tui.kit.empty_page import MOST_CELLS, EmptyPage
+from tui.kit.empty_page import BLOCK_CELLS, EmptyPage
 from tui.kit.lines import Line, paragraph
 from tui.kit.lists import Offer, OfferList
 
@@ -39,7 +39,7 @@ class EmptyApp(StyledApp):
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("offers", [False, True])
-async def test_the_block_is_in_the_middle_and_never_outside(
+async def test_the_block_begins_at_a_third_and_is_never_outside(
     size: tuple[int, int], offers: bool
 ) -> None:
     app = EmptyApp(offers=offers)
@@ -55,10 +55,12 @@ async def test_the_block_is_in_the_middle_and_never_outside(
             top, right = listed.y, max(right, listed.right)
             full = len(f"  Open it  {FACTS}")
             assert listed.width >= min(size[0], full), "no fact is cut where there is room"
-        assert words.width <= MOST_CELLS
-        assert top >= 0
+            assert listed.width == words.width
+        else:
+            assert words.width == min(BLOCK_CELLS, size[0])
+        assert 0 <= top <= size[1] // 3
         assert words.bottom <= size[1], "more words are scrolled to"
-        assert abs(top - (size[1] - words.bottom)) <= 1
+        assert top == size[1] // 3 or words.bottom == size[1]
         assert abs(left - (size[0] - right)) <= 1
 
 

@@ -147,7 +147,7 @@ async def test_the_first_start_says_in_one_line_what_to_press(kind: Kind) -> Non
         row = on.row("r runs a workload")
         assert "3 offers an example OOM" in row
         assert "? lists keys" in row
-        assert ("6 plays a GPU demo" in row) == (kind == "no gpu")
+        assert ("6 offers a GPU demo" in row) == (kind == "no gpu")
         assert ("5 watches a script" in row) == (kind != "no gpu")
         await on.press("6")
         await on.until(lambda: "Play the demo" in on.text)

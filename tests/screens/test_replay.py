@@ -167,7 +167,7 @@ async def test_a_single_offer_of_the_watch_tab_takes_a_single_row(
     async with playing(tmp_path, (120, 40), AT_ONCE) as found:
         await found.shows("end")
         await press(found.pilot, "5")
-        await found.shows("No run is stored", "Open the example snapshot")
+        await found.shows("No watched run is stored", "Open the example snapshot")
         front = found.app.front
         assert isinstance(front, WatchTab)
         pane = front.runs_pane

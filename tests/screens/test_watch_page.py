@@ -484,7 +484,7 @@ async def test_a_run_that_cannot_be_opened_says_why_and_none_says_how_to_have_on
         assert "2 stored" in at.rows[1]
     async with on_runs(runs=()) as at:
         assert "gpu-workbench watch -- python train.py" in at.text
-        assert "No run is stored" in at.text
+        assert "No watched run is stored" in at.text
 
 
 @pytest.mark.parametrize("size", with_variants([(60, 20), (120, 40)], [(80, 24), (200, 55)]))

@@ -50,7 +50,7 @@ def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Termin
     with Terminal(PROGRAM, columns=120, rows=40) as found:
         found.until_shows("Workloads")
         found.keys("5")
-        found.until_shows("No run is stored")
+        found.until_shows("No watched run is stored")
         try:
             yield found
         finally:  # a rehearsal outlives the program

@@ -90,7 +90,7 @@ def test_a_run_that_tells_no_bytes_or_is_wrong_is_no_point() -> None:
     state.publish(messages.Finished(whole))
     assert build_roofline(state.runs, "cuda:0").points == ()
     rows = [plain(row) for row in roofline_lines(state.runs, "cuda:0", None, 90)]
-    assert "no run on cuda:0 has reported both" in rows[0]
+    assert "no valid run on cuda:0 has operations and bytes" in rows[0]
     # The roof without a point says from where on memory is not the limit.
     assert any("Roofline of cuda:0" in row for row in rows)
     assert any("FLOP/B" in row for row in rows)

@@ -1,4 +1,4 @@
-"""What a pane shows while it has nothing else: offers and words, as one block in its middle."""
+"""What a pane shows while it has nothing else: offers and words, as one block."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tui.kit.lines import Line, width
 from tui.kit.lists import OfferList, offer_lines
 from tui.kit.pane import LinesView, set_height, set_width
 
-MOST_CELLS = 92
-"""Width of the words, at most: wider prose is hard to read."""
+BLOCK_CELLS = 88
+"""Width of the block, which has the same place on all tabs: wider prose is hard to read."""
 AROUND_WORDS = 3
 """Cells of a line of words beside its text: its indent and the scroll bar's column."""
 
 
 class EmptyPage(Container):
-    """Offers above words, as wide as their text and in the middle of the pane.
+    """Offers above words, in a block that begins at a third of the pane's height.
 
     Args:
         build: makes the words; receives the width of a line.
@@ -66,11 +66,18 @@ class EmptyPage(Container):
         cells, rows = self.size
         if not cells or not rows:
             return
-        words = self._build(max(1, min(MOST_CELLS, cells) - AROUND_WORDS))
-        set_width(self.words, min(cells, AROUND_WORDS + max(map(width, words), default=0)))
-        above = 0
+        offers: list[Line] = []
         if self.offers is not None and self.offers.display:
             offers = offer_lines(self.offers.offers, cells)
-            set_width(self.offers, min(cells, AROUND_WORDS + max(map(width, offers), default=0)))
-            above = len(offers) + 1
-        set_height(self.words, max(1, min(len(words), rows - above)))
+        # The facts of offers are not cut where there is room.
+        block = max(BLOCK_CELLS, AROUND_WORDS + max(map(width, offers), default=0))
+        words = self._build(max(1, min(BLOCK_CELLS, cells) - AROUND_WORDS))
+        beside = len(offers) + 1 if offers else 0
+        height = max(1, min(len(words), rows - beside))
+        top = min(rows // 3, max(0, rows - beside - height))
+        set_width(self.words, min(cells, block))
+        set_height(self.words, height)
+        self.words.styles.margin = (0 if offers else top, 0, 0, 0)
+        if self.offers is not None:
+            set_width(self.offers, min(cells, block))
+            self.offers.styles.margin = (top, 0, 1, 0)

@@ -154,8 +154,8 @@ def roofline_lines(
         rows += paragraph(_format_roofline_title(roofline), cells, TextStyle.STRONG)
     if not roofline.points:
         words = (
-            f"no run on {device} has reported both operations and bytes yet: matmul and "
-            "matmul_shapes do, also swept"
+            f"no valid run on {device} has operations and bytes yet: matmul and matmul_shapes "
+            "report both, also swept"
         )
         rows += paragraph(words, cells, TextStyle.QUIET)
     if drawable and cells >= LEAST_CELLS:

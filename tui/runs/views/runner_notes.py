@@ -18,7 +18,7 @@ FIRST_START = (
     ("?", " lists keys"),
 )
 """Keys for a first start, in one line of 80 cells; narrower screens leave out the last."""
-DEMO = (_TAB_KEYS["results"], " plays a GPU demo")
+DEMO = (_TAB_KEYS["results"], " offers a GPU demo")
 """In place of the key for scripts without a GPU: the tab is empty at a first start, and empty tabs
 offer the demo."""
 STILL_WORKS = "Devices, memory, processes, snapshots and replay work. N tries again."

@@ -28,14 +28,12 @@ from tui.watch.session.run_folder import StoredRun
 from tui.watch.session.stored_ooms import StoredOom
 from tui.watch.views.run import format_run_duration, oom_account_lines
 
-NONE_STORED = (
-    "No run is stored. This runs a training unchanged, shows its memory, and explains an OOM:"
-)
+NONE_STORED = "No watched run is stored. This runs a training unchanged and explains its memory:"
 
 
 def none_lines(cells: int) -> list[Line]:
     """Return advice for an empty list of runs."""
-    return [*paragraph(NONE_STORED, cells), (), line(" ", Span(EXAMPLE, TextStyle.KEY))]
+    return [*paragraph(NONE_STORED, cells), (), line(Span(EXAMPLE, TextStyle.KEY))]
 
 
 _ListedRun = tuple[StoredRun, float, str]
