@@ -134,6 +134,22 @@ def test_two_sides_are_compared(run: Run) -> None:
             run("compare", *words)
 
 
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_two_sides_without_a_common_workload_are_exit_code_1(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    options: tuple[str, ...],
+) -> None:
+    monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path))
+    ones = [kept(0, parameters={"n": 64}), kept(10, parameters={"n": 128})]
+    with Database(store_path(), writing=True) as database:
+        database.add(ones)
+    words = ("results", "compare", *(one.record.id for one in ones), *options)
+    assert parse(words).carry_out() == 1
+    assert options or "no workload with the same settings" in capsys.readouterr().out
+
+
 def test_results_of_two_machines_are_compared_and_the_command_for_all_of_them_is_named(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -334,6 +334,7 @@ def _prune(options: ResultsOptions) -> int:
 
 
 def _compare(options: ResultsOptions) -> int:
+    """Print the comparison of two selections; return 1 if they have nothing to compare."""
     with open_store() as database:
         of = Selection(workload=options.of_workload)
         sides = []
@@ -343,9 +344,10 @@ def _compare(options: ResultsOptions) -> int:
                 raise UsageError(explain_no_match(database, word))
             sides.append(rows)
         comparison = compare_rows(database, *sides)
+    code = 0 if comparison.questions else 1
     if options.json:
         print_json({"a": options.words[0], "b": options.words[1], "compared": comparison})
-        return 0
+        return code
     head = [f"A: {options.words[0]}", f"B: {options.words[1]}"]
     print_text(rows_of_text(head))
     notes = format_comparison_notes(comparison)
@@ -357,7 +359,7 @@ def _compare(options: ResultsOptions) -> int:
             f" gpu-workbench results compare {of_boxes}"
         )
     print_text(format_table(build_comparison_table(comparison), notes, width()))
-    return 0
+    return code
 
 
 def _export(options: ResultsOptions) -> int:
