@@ -5,11 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import psutil
 import pytest
 
 from tests.hog import busy
 from tests.screens.helpers import make_store
 from tests.screens.results import progress, queued
+from tests.waiting import until
 from tui.app.header import describe_runner
 from tui.core.events import RunnerStatus
 from tui.kit.command_line.progress import ProgressLine
@@ -44,6 +46,11 @@ def test_a_stopped_process_is_said_to_be_stopped_and_how_it_goes_on() -> None:
             ProcessActivity("S", 3.0, 9.0),
             ProcessActivity("S", 3.0, 10.0),
             "takes no processor time (state S)",
+        ),
+        (
+            ProcessActivity("S", 3.0, 9.0),
+            ProcessActivity("S", 3.0, 10.0, "cc1plus (pid 5)"),
+            "still computing after 6 s: the runner, waiting for cc1plus (pid 5)",
         ),
         (None, ProcessActivity("R", 3.0, 9.0), "still computing after 6 s: the runner, one call"),
         (
@@ -98,6 +105,24 @@ def test_a_process_is_looked_at_by_its_number() -> None:
         assert seen.cpu_s >= 0
     ended = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], stdout=-1)
     assert inspect_process(int(ended.stdout), 1.0) is None
+
+
+def test_a_child_that_runs_is_named() -> None:
+    code = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'while True: pass'])"
+    with subprocess.Popen([sys.executable, "-c", code]) as parent:
+        try:
+
+            def find_child() -> str:
+                seen = inspect_process(parent.pid, 1.0)
+                return seen.child if seen else ""
+
+            name, _, pid = until(find_child).partition(" (pid ")
+            assert "python" in name
+            assert int(pid.rstrip(")")) != parent.pid
+        finally:
+            for child in psutil.Process(parent.pid).children():
+                child.kill()
+            parent.kill()
 
 
 def test_the_screen_says_so_in_the_place_of_how_far_a_run_is() -> None:

@@ -6,6 +6,7 @@ import asyncio
 import socket
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -337,6 +338,20 @@ def inspect_process(pid: int, at: float) -> ProcessActivity | None:
         process = psutil.Process(pid)
         with process.oneshot():
             times, state = process.cpu_times(), process.status()
+        child = _find_running_child(process)
     except psutil.Error:
         return None
-    return ProcessActivity(letters.get(state, state), times.user + times.system, at)
+    return ProcessActivity(letters.get(state, state), times.user + times.system, at, child)
+
+
+def _find_running_child(process: psutil.Process) -> str:
+    """Return the name and pid of a process that a process has started and that runs, if any.
+
+    Raises:
+        psutil.Error: the process has ended.
+    """
+    for child in process.children(recursive=True):
+        with suppress(psutil.Error):  # it may end meanwhile
+            if child.status() == psutil.STATUS_RUNNING:
+                return f"{child.name()} (pid {child.pid})"
+    return ""

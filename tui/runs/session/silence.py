@@ -1,7 +1,8 @@
 """Messages about a silent runner or worker.
 
 A worker sends nothing during one long call, so silence alone does not mean that it is dead. The
-kernel's process state and processor time distinguish a stopped process from a busy one.
+kernel's process state and processor time distinguish a stopped process from a busy one. One that
+waits for a compiler is busy as well.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ class ProcessActivity:
     """Processor time of all its threads, in seconds."""
     at: float
     """Seconds since any fixed moment."""
+    child: str = ""
+    """A process that it has started and that runs, such as ``cc1plus (pid 71)``; else empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,8 @@ def describe_silence(
     cores = (now.cpu_s - before.cpu_s) / (now.at - before.at)
     if cores > AT_WORK:
         return SilenceMessage(f"{computing}, {cores:.1f} cores busy; one call may take long")
+    if now.child:
+        return SilenceMessage(f"{computing}, waiting for {now.child}")
     return SilenceMessage(
         f"{head}: it waits and takes no processor time (state {now.state})",
         f"py-spy dump --pid {pid} shows where",
