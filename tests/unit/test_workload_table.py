@@ -202,8 +202,8 @@ def test_a_state_begins_below_its_heading(phase: str, cells: int) -> None:
     found = the_row(state)
     layout = fit_workload_columns(state.runs, [found], cells)
     drawn = plain(draw_entry(found, layout, under_cursor=True))
-    # In a narrow table, a longer one takes the cells of the speed-up, which follows.
-    names = ("state",) if cells > 80 else ("state", "speed-up")
+    # A longer one takes the cells of figures that follow: in a narrow table, of the speed-up.
+    names = ("state", "rate" if cells > 80 else "speed-up")
     starts = [placed.start for placed in layout if placed.column.name in names]
     start = next(at for at in starts if drawn[at - 1] == " " != drawn[at])
     shown = drawn[start:].rstrip()

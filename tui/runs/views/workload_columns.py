@@ -46,8 +46,6 @@ CELLS = {SPEED_UP: 8, RATE: 12, LIMIT: 12, PEAK: 11}
 """Least cells; columns of rates and of shares of a limit are as wide as their longest entry."""
 WIDEST = 18
 """Most cells of such a column."""
-STATED = 24
-"""Cells of states that the column dropped first must leave beside a name of the least width."""
 DROPPED_FIRST = (PEAK, RATE, LIMIT, SPEED_UP)
 """Columns in the order in which a narrow table drops them; the detail pane shows all columns."""
 
@@ -85,10 +83,7 @@ def choose_columns(
         [
             Column("", LEAD, lambda shown: Span(cursor if shown[1] else "", strong), "left", gap=0),
             Column(NAME, least, _choose_name, "left", gap=0, grows=grows),
-            *(
-                _make_figure_column(name, labels.get(name, name), cells[name], least)
-                for name in figures
-            ),
+            *(_make_figure_column(name, labels.get(name, name), cells[name]) for name in figures),
             Column(STATE, STATE_LEAST, lambda shown: shown[0].state, "left", grows=STATE_GROWS),
         ],
         room,
@@ -103,15 +98,9 @@ def _choose_name(shown: _Shown) -> Span:
     return row.name if under_cursor or row.brief is None else row.brief
 
 
-def _make_figure_column(name: str, label: str, cells: int, names: int) -> Column[_Shown]:
+def _make_figure_column(name: str, label: str, cells: int) -> Column[_Shown]:
     worth = DROPPED_FIRST.index(name) if name in DROPPED_FIRST else None
-    return Column(
-        label,
-        cells,
-        lambda shown: shown[0].cells.get(name, ""),
-        drop_order=worth,
-        leaves=names + STATED if worth == 0 else 0,
-    )
+    return Column(label, cells, lambda shown: shown[0].cells.get(name, ""), drop_order=worth)
 
 
 def fit_workload_columns(state: RunsState, entries: Sequence[Entry], room: int) -> Layout[_Shown]:
@@ -167,9 +156,9 @@ def draw_entry(
 ) -> Line:
     """Return a line of the table.
 
-    A state that is too long for its column has fewer words. Before that, the reason of a run that
-    failed, and any state in a narrow column, take the cells of the figures that the row lacks. The
-    title of a workload without a run takes the place of its figures.
+    A state that is too long for its column takes the cells of figures that the row lacks, and has
+    fewer words where that is too little. The title of a workload without a run takes the place of
+    its figures.
 
     Args:
         entry: a group or a workload.
@@ -196,13 +185,10 @@ def draw_entry(
             state = replace(state, start=start, width=state.end - start)
         title = Span(fit(words, state.width), TextStyle.QUIET)
         return row_line((*others, state), (replace(entry, state=(title,)), under_cursor))
-    forms = (entry.state, *entry.shorter)
-    fitting = (form for form in forms if width(form) <= state.width)
-    form = next(fitting, forms[-1])
-    if form is not entry.state and (entry.explains or state.width < STATED):
+    if width(entry.state) > state.width:
         others, state = _extend_state(others, state, shown)
-        fitting = (form for form in forms if width(form) <= state.width)
-        form = next(fitting, forms[-1])
+    forms = (entry.state, *entry.shorter)
+    form = next((form for form in forms if width(form) <= state.width), forms[-1])
     if form is not entry.state:
         shown = (replace(entry, state=form), under_cursor)
     return row_line((*others, state), shown)
@@ -211,7 +197,7 @@ def draw_entry(
 def _extend_state(
     others: Sequence[PlacedColumn[_Shown]], state: PlacedColumn[_Shown], shown: _Shown
 ) -> tuple[list[PlacedColumn[_Shown]], PlacedColumn[_Shown]]:
-    """Return the columns with the state in the cells of figures that only a good run has.
+    """Return the columns with the state in the cells of figures that only a run that ended has.
 
     It begins at the same cell in each such row.
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -45,8 +45,6 @@ class WorkloadRow:
     ``None`` for a name that is never shortened."""
     dimmed: bool = False
     """It cannot run here, for a reason that the title gives."""
-    explains: bool = False
-    """Its state is the reason of a run that failed or was skipped, or of none at all."""
     title: str = ""
     """What the workload does, if it has no run: a tall table says so in place of figures."""
 
@@ -177,16 +175,8 @@ def build_row(state: RunsState, info: WorkloadInfo) -> WorkloadRow:
         forms[1:],
         brief=Span(brief),
         dimmed=lacking,
-        explains=not (earlier or compared) and _gives_reason(runs.values()),
         title="" if earlier or compared or any(runs.values()) else info.title,
     )
-
-
-def _gives_reason(runs: Iterable[RunState | None]) -> bool:
-    """Return whether the state of a row is a reason: a run failed or was skipped, or none is."""
-    known = [run for run in runs if run is not None]
-    ends = {run.result.status for run in known if run.result is not None}
-    return not known or bool(ends & {"failed", "skipped"})
 
 
 def find_compared(state: RunsState, info: WorkloadInfo) -> Comparison | None:
