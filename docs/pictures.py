@@ -26,6 +26,7 @@ from tempfile import TemporaryDirectory
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
+from animation import join_pictures  # noqa: E402 (once the path is right)
 from rich.console import Console  # noqa: E402 (once the path is right)
 from textual.pilot import Pilot  # noqa: E402 (once the path is right)
 
@@ -35,13 +36,14 @@ from tests.screens.helpers import count_words  # noqa: E402 (once the path is ri
 from tests.screens.opened import opened as open_scene  # noqa: E402
 from tests.screens.opened import store_results  # noqa: E402
 from tests.screens.test_hosts import host_events  # noqa: E402
+from tui.app.replay import ReplayApp  # noqa: E402 (once the path is right)
 from tui.app.workbench import WorkbenchApp  # noqa: E402
 from tui.core.settings import OWN_PALETTE, THEME  # noqa: E402 (once the path is right)
 from tui.core.text import glyphs  # noqa: E402
 from tui.devices.state.machine import SIMULATED  # noqa: E402
 from tui.kit.picture import make_portable  # noqa: E402 (once the path is right)
 from tui.recordings import DEMO, DEMO_SNAPSHOT, lines  # noqa: E402
-from tui.recordings.replay import AT_ONCE, ReplaySession  # noqa: E402
+from tui.recordings.replay import AT_ONCE, ReplaySession  # noqa: E402 (once the path is right)
 from tui.runs.screens.tab import WorkbenchScreen  # noqa: E402
 
 FOLDER = ROOT / "docs" / "pictures"
@@ -49,6 +51,9 @@ RECORDING = ROOT / "tui" / "recordings" / DEMO
 SNAPSHOT = ROOT / "tui" / "recordings" / DEMO_SNAPSHOT
 SIZE = (120, 40)
 HOSTS_SIZE = (120, 36)
+DEMO_STEP_S = 0.2
+SHOWN_S, DEMO_STILL = 4.0, 11
+"""Seconds for which each scene of the demo is shown, and the one that stands for all."""
 MOST_TRIES = 400
 """Looks, a twentieth of a second apart, at whether something has come about."""
 SIZES = ((80, 24), (120, 40), (200, 55))
@@ -104,6 +109,48 @@ async def pictures() -> dict[str, str]:
             title = f"gpu-workbench: {what}{said}"
             found[name] = make_portable(app.export_screenshot(title=title))
     return found
+
+
+class _Clock:
+    """A clock that goes where it is set."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def picture_of_demo() -> str:
+    """Draw the demo as an SVG that shows the end of each of its scenes in turn."""
+    glyphs.GLYPHS = glyphs.UNICODE
+    summary, clock = lines.scan_recording(RECORDING), _Clock()
+    ends = _find_ends_of_scenes(summary.seconds)
+    session = ReplaySession(summary, now=clock)
+    app = ReplayApp(session, snapshot=SNAPSHOT)
+    _use_all_colors(app, THEME)
+    frames: list[str] = []
+    async with app.run_test(size=SIZE) as pilot:
+        for end in ends:
+            # Each event is shown for a while: a step at once would leave out histories.
+            while clock.now < end:
+                clock.now = min(end, clock.now + DEMO_STEP_S)
+                await pilot.pause(DEMO_STEP_S / 4)
+            for _ in range(3):
+                await pilot.pause(DEMO_STEP_S)
+                app.draw_now()
+            frames.append(make_portable(app.export_screenshot(title="gpu-workbench demo")))
+    return join_pictures(frames, [SHOWN_S] * len(frames), DEMO_STILL)
+
+
+def _find_ends_of_scenes(seconds: float) -> list[float]:
+    """Return when each caption of the demo is about to be replaced by the next, in seconds."""
+    begins: dict[str, float] = {}
+    for entry in lines.read_events(RECORDING):
+        event = lines.decode_event(entry)
+        if isinstance(event, lines.Scene):
+            begins.setdefault(event.caption, entry.at)
+    return [*(at - DEMO_STEP_S for at in list(begins.values())[1:]), seconds]
 
 
 async def picture_of_hosts() -> str:
@@ -183,7 +230,11 @@ def main() -> None:
                         asyncio.run(draw(arguments.all, scene, name))
         return
     FOLDER.mkdir(exist_ok=True)
-    drawn = {**asyncio.run(pictures()), "hosts": asyncio.run(picture_of_hosts())}
+    drawn = {
+        **asyncio.run(pictures()),
+        "hosts": asyncio.run(picture_of_hosts()),
+        "demo": asyncio.run(picture_of_demo()),
+    }
     for name, svg in drawn.items():
         (FOLDER / f"{name}.svg").write_text(svg, encoding="utf-8")
 
