@@ -214,6 +214,14 @@ async def test_f6_does_not_replace_what_was_typed() -> None:
         assert "64..8192x2" in app.row("│ size")
 
 
+async def test_what_f6_fills_in_is_typed_over_or_cleared() -> None:
+    async with running((80, 24), "no gpu") as app:
+        await app.press("equals_sign", "f6", *"64,128")
+        assert " 64,128 " in app.row("│ size")
+        await app.press("f5", "f6", "ctrl+u")
+        assert "64" not in app.row("│ size")
+
+
 async def test_a_dialog_does_not_move_what_it_lies_over() -> None:
     events = scenes()["swept"].events
     for size in ((80, 24), (120, 40)):

@@ -155,6 +155,8 @@ class ParametersScreen(BesideCursor[Valid | Sweep | None]):
         }
         """The fields' initial contents."""
         self._errors: dict[str, str] = {}
+        self._note = ""
+        """Why a key has not changed a field."""
         self._message = LinesView(self._message_lines, id="message")
         self._message.can_focus = False
 
@@ -182,6 +184,8 @@ class ParametersScreen(BesideCursor[Valid | Sweep | None]):
         rows: list[Line] = [()]
         for error in self._errors.values():
             rows += paragraph(error, cells, TextStyle.BAD, indent="  ")
+        if self._note:
+            rows += paragraph(self._note, cells, TextStyle.NOTE, indent="  ")
         info = next(
             (item for item in self._info.parameters if self._fields[item.name].has_focus), None
         )
@@ -229,7 +233,7 @@ class ParametersScreen(BesideCursor[Valid | Sweep | None]):
     def _changed(self, event: Input.Changed | ChoiceField.Changed) -> None:
         event.stop()
         # Errors in earlier values do not apply to these.
-        self._errors = {}
+        self._errors, self._note = {}, ""
         self._message.rebuild()
         for label in self.query(".label").results(LineBar):
             label.rebuild()
@@ -277,10 +281,11 @@ class ParametersScreen(BesideCursor[Valid | Sweep | None]):
             if isinstance(field, ChoiceField):
                 field.choose("*")
             elif field.value.strip() not in self._own_values(parameter):
-                self._errors = {parameter.name: VALUE_STAYS.format(field.value.strip())}
+                self._note = VALUE_STAYS.format(field.value.strip())
                 self._message.rebuild()
             elif example := make_sweep_example(parameter):
                 field.value = example
+                field.select_all()  # other values are typed over it
 
     def _own_values(self, parameter: ParameterInfo) -> tuple[str, ...]:
         """Return the values that the dialog itself has put into a field."""
