@@ -73,6 +73,7 @@ def test_a_comparison_of_a_flag_fills_the_row_of_its_workload() -> None:
     assert {key: words for key, words in cells(state, "conv2d").items() if words} == told
     assert [plain(form) for form in the_row(state, "conv2d").shorter] == ["1.44x faster"]
     assert the_row(state, "conv2d").title == ""
+    assert format_not_run(state.runs) == "2 not run"
     state.publish(FlagSet("cudnn.benchmark", True))
     assert cells(state, "conv2d")["cuda:0"] == "287 µs"
     feed(state, *ran("conv2d", "cpu"))

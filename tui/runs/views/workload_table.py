@@ -113,12 +113,13 @@ def explain_no_match(pattern: str, cells: int) -> list[Line]:
 def format_not_run(state: RunsState) -> str:
     """Return how many workloads have no run with their present parameters.
 
-    Empty if all have one, and before the first run.
+    A comparison that stands for a run counts as one. Empty if all have one, and before the first.
     """
     devices = list_devices(state)
     missing = sum(
         info.name not in state.sweeps
         and not any(find_shown_runs(state, info.name, devices).values())
+        and find_compared(state, info) is None
         for info in state.catalogue
     )
     return f"{missing} not run" if 0 < missing < len(state.catalogue) else ""
