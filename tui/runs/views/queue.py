@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.devices.state.devices import CPU
+from tui.kit.bars import draw_gauge
 from tui.kit.lines import Line, Span, TextStyle, fit, width
 from tui.runs.state.runs import RunState
 from tui.runs.state.state import RunsState
@@ -142,7 +142,7 @@ def _get_kind(device: str) -> str:
 
 
 def queue_line(queue: Queue, cells: int, now: str = "", label: str = "") -> Line:
-    """Format the progress of the queue: ``3 of 52 runs ███····· about 4 min left``.
+    """Format the progress of the queue: ``3 of 52 runs ■■■····· about 4 min left``.
 
     Args:
         queue: the queue.
@@ -158,14 +158,10 @@ def queue_line(queue: Queue, cells: int, now: str = "", label: str = "") -> Line
     bar = min(MOST_BAR, room - more.width)
     drawn: Line = ()
     if bar >= LEAST_BAR:
-        full = bar * queue.done // queue.total
-        filled, rest = glyphs.GLYPHS.slices["allocated"], glyphs.GLYPHS.slices["free"]
-        drawn = (
-            Span(" "),
-            Span(filled * full, TextStyle.ALLOCATED),
-            Span(rest * (bar - full), TextStyle.REST),
-        )
-    spans: Line = (Span(head, TextStyle.STRONG), failed, *drawn, Span(tail), more)
+        share = queue.done / queue.total if queue.total else 0.0
+        drawn = (Span(" "), *draw_gauge(share, bar, TextStyle.ALLOCATED))
+    # Failures come last: the bar does not move with them.
+    spans: Line = (Span(head, TextStyle.STRONG), *drawn, Span(tail), failed, more)
     return spans if width(spans) <= cells else (Span(head + tail, TextStyle.STRONG),)
 
 
