@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from tui.core.text import glyphs
 from tui.devices.cli.devices import as_text
 from tui.devices.state.devices import DeviceView, pair
 from tui.devices.views.device_columns import (
+    DeviceColumns,
     columns,
     deep_columns,
     find_order,
@@ -25,7 +27,6 @@ from tui.devices.views.device_columns import (
 from tui.devices.views.device_detail import device_detail
 from tui.devices.views.devices import (
     LimitLevel,
-    deep_row,
     device_row,
     devices_title,
     notice,
@@ -34,6 +35,7 @@ from tui.devices.views.devices import (
     rank_memory,
     rank_power,
     rank_throttle_reasons,
+    split_row,
 )
 from tui.devices.views.history import draw_loads, format_span
 from tui.kit.lines import Line, Span, TextStyle, plain, width
@@ -54,6 +56,13 @@ def rows(*devices: Device, room: int = 80, now: float = NOW) -> list[str]:
         ).rstrip()
         for view in state.machine.devices
     ]
+
+
+def deep_row(
+    view: DeviceView, seen: Sample | None, plan: DeviceColumns, **more: Any
+) -> tuple[Line, Line]:
+    row = device_row(view, seen, NOW, plan, **{"selected": False, **more})
+    return split_row(row, view, plan)
 
 
 def facts(device: Device, now: float = NOW) -> dict[str, str]:
@@ -162,10 +171,7 @@ def test_the_reason_for_lower_clocks_stands_below_the_label_of_a_device_of_two_l
         "one gpu", sample(gpu(0, throttle=("hw_thermal_slowdown",)), gpu(1))
     ).machine
     plan = deep_columns(machine.devices, 44)
-    below = [
-        plain(deep_row(view, machine.sample, NOW, plan, selected=False)[1])
-        for view in machine.devices
-    ]
+    below = [plain(deep_row(view, machine.sample, plan)[1]) for view in machine.devices]
     assert below[0].startswith("!thermal ")
     assert not below[1][: plan.label + 2].strip()
 
@@ -177,7 +183,7 @@ def test_both_lines_of_a_device_fill_the_width(kind: Kind, cells: int, selected:
     plan = deep_columns(machine.devices, cells)
     history = (Span("\u2585" * plan.load, TextStyle.GOOD),)
     for view in machine.devices:
-        lines = deep_row(view, machine.sample, NOW, plan, selected=selected, history=history)
+        lines = deep_row(view, machine.sample, plan, selected=selected, history=history)
         assert [width(line) for line in lines] == [cells, cells]
         assert view.label in plain(lines[0])
         assert "/" in plain(lines[1])
@@ -219,7 +225,7 @@ def test_old_histories_are_quiet() -> None:
 def test_the_first_line_of_a_lost_device_has_the_reason() -> None:
     lost = gpu(0, lost="GPU is lost", lost_at=NOW - 5)
     plan = deep_columns((DeviceView("cuda:0", lost),), 50)
-    first, second = deep_row(DeviceView("cuda:0", lost), sample(lost), NOW, plan, selected=False)
+    first, second = deep_row(DeviceView("cuda:0", lost), sample(lost), plan)
     assert "lost" in plain(first)
     assert second == ()
 

@@ -249,19 +249,16 @@ def _peaks(
     why = reason.reason if isinstance(reason, Absent) else None
     exact, seen = "torch, exact", f"{figures.source}, sampled"
     not_seen = "no sample since the last reset"
-    workspace = (torch.workspace_peak if torch else None) or 0
+    whole: list[Term] = []
+    if torch is not None and torch.workspace_peak:
+        size = Value(torch.allocated_peak + torch.workspace_peak)
+        whole.append(Term("allocated_peak_whole", "with cuBLAS", size, exact))
 
     def highest(then: int | None, now: Reading[int]) -> Reading[int]:
         # Of a process that is read from outside, the present figure may be newer than the samples.
         sizes = [size for size in (then, get_value(now)) if size is not None]
         return reading(max(sizes, default=None), not_seen)
 
-    with_workspace = Term(
-        "allocated_peak_whole",
-        "with cuBLAS",
-        Value(workspace + (torch.allocated_peak if torch else 0)),
-        exact,
-    )
     return (
         Term(
             "allocated_peak",
@@ -269,7 +266,7 @@ def _peaks(
             reading(torch.allocated_peak if torch else None, why),
             exact,
         ),
-        *((with_workspace,) if workspace else ()),
+        *whole,
         Term(
             "reserved_peak", "reserved", reading(torch.reserved_peak if torch else None, why), exact
         ),

@@ -29,8 +29,8 @@ from tui.devices.views.device_columns import (
 )
 from tui.devices.views.devices import (
     NO_HISTORY,
-    deep_row,
     device_row,
+    split_row,
 )
 from tui.devices.views.history import (
     DrawnLoads,
@@ -300,13 +300,14 @@ class DeviceList(KeyedList):
         if machine.hosts:
             return self._host_lines(cells)
         plan = self.choose_columns(cells)
-        if self.lines_per_row > 1:
-            return self._deep_lines(plan, cells)
         loads = self.draw_loads(plan.trace)
-        return [
-            more_row(row, cells)
-            if row.view is None
-            else device_row(
+        is_deep = self.lines_per_row > 1
+        lines: list[Line] = []
+        for row in self._host_rows:
+            if row.view is None:
+                lines += [more_row(row, cells), ()] if is_deep else [more_row(row, cells)]
+                continue
+            drawn = device_row(
                 row.view,
                 machine.sample,
                 now,
@@ -314,8 +315,8 @@ class DeviceList(KeyedList):
                 selected=row.key == machine.selected,
                 history=loads.rows[row.key] if loads else NO_HISTORY,
             )
-            for row in self._host_rows
-        ]
+            lines += split_row(drawn, row.view, plan) if is_deep else [drawn]
+        return lines
 
     def choose_columns(self, cells: int) -> DeviceColumns:
         """Return the columns of the rows of one machine."""
@@ -336,24 +337,6 @@ class DeviceList(KeyedList):
         narrow = cells < TOTAL_FROM and deep_columns(machine.devices, cells).load >= LEAST_BAR
         fits = 2 * rows + 1 + 2 * (LEAST_ROWS + 1) <= height
         self.lines_per_row = 2 if alike and narrow and fits else 1
-
-    def _deep_lines(self, plan: DeviceColumns, cells: int) -> list[Line]:
-        machine, now = self._machine, self._clock()
-        loads = self.draw_loads(plan.trace)
-        lines: list[Line] = []
-        for row in self._host_rows:
-            if row.view is None:
-                lines += [more_row(row, cells), ()]
-            else:
-                lines += deep_row(
-                    row.view,
-                    machine.sample,
-                    now,
-                    plan,
-                    selected=row.key == machine.selected,
-                    history=loads.rows[row.key] if loads else NO_HISTORY,
-                )
-        return lines
 
     def draw_loads(self, cells: int) -> DrawnLoads | None:
         """Return the load of each device over the last minutes, drawn once for each sample.

@@ -385,24 +385,19 @@ def device_row(
     return tuple(parts)
 
 
-def deep_row(
-    view: DeviceView,
-    sample: Sample | None,
-    now: float,
-    plan: DeviceColumns,
-    *,
-    selected: bool,
-    history: Line = NO_HISTORY,
-) -> tuple[Line, Line]:
-    """Return one device as two lines: its load with heat and power, and its memory.
+def split_row(row: Line, view: DeviceView, plan: DeviceColumns) -> tuple[Line, Line]:
+    """Return the row of a device as two lines: its load with heat and power, and its memory.
 
-    A reason for lower clocks stands below the label. The arguments are those of
-    :func:`device_row`; the columns are those of ``deep_columns``.
+    A reason for lower clocks stands below the label.
+
+    Args:
+        row: drawn by :func:`device_row` with these columns.
+        view: the device.
+        plan: the columns of ``deep_columns``.
     """
-    line = device_row(view, sample, now, plan, selected=selected, history=history)
     if view.nvml is not None and view.nvml.lost:
-        return line, ()
-    head, *cells = line
+        return row, ()
+    head, *cells = row
     first: list[Span] = [head]
     # In the one row, the memory with its figure stands between the load and the heat.
     ends = _BAR_CELLS + plan.load, _BAR_CELLS + plan.load + 1 + plan.filled + 1 + plan.memory

@@ -338,7 +338,8 @@ def inspect_process(pid: int, at: float) -> ProcessActivity | None:
         process = psutil.Process(pid)
         with process.oneshot():
             times, state = process.cpu_times(), process.status()
-        child = _find_running_child(process)
+        # Only the message on a process that sleeps names one.
+        child = _find_running_child(process) if state == psutil.STATUS_SLEEPING else ""
     except psutil.Error:
         return None
     return ProcessActivity(letters.get(state, state), times.user + times.system, at, child)

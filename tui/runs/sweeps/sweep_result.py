@@ -20,6 +20,7 @@ from tui.runs.state.runs import (
     find_last_ended,
     find_limited_rate,
     find_rate,
+    get_median,
     get_result,
     get_valid_result,
     is_trusted,
@@ -108,8 +109,7 @@ def find_limits(runs: Iterable[RunState | None], unit: str) -> tuple[SweepLimit,
 
 def get_valid_s(run: RunState | None) -> float | None:
     """Return the median of a run that may claim it, seconds per call."""
-    result = get_valid_result(run)
-    return result.time.median_s if result is not None and result.time is not None else None
+    return get_median(run) if get_valid_result(run) is not None else None
 
 
 def compute_speed_up(first: RunState | None, second: RunState | None) -> float | None:
@@ -121,7 +121,7 @@ def compute_speed_up(first: RunState | None, second: RunState | None) -> float |
     result, other = get_valid_result(first), get_valid_result(second)
     if result is None or other is None or not are_comparable(result, other):
         return None
-    time, over = get_valid_s(first), get_valid_s(second)
+    time, over = get_median(first), get_median(second)
     return over / time if time and over else None
 
 

@@ -158,8 +158,7 @@ def queue_line(queue: Queue, cells: int, now: str = "", label: str = "") -> Line
     bar = min(MOST_BAR, room - more.width)
     drawn: Line = ()
     if bar >= LEAST_BAR:
-        share = queue.done / queue.total if queue.total else 0.0
-        drawn = (Span(" "), *draw_gauge(share, bar, TextStyle.ALLOCATED))
+        drawn = (Span(" "), *draw_gauge(queue.done / queue.total, bar, TextStyle.ALLOCATED))
     # Failures come last: the bar does not move with them.
     spans: Line = (Span(head, TextStyle.STRONG), *drawn, Span(tail), failed, more)
     return spans if width(spans) <= cells else (Span(head + tail, TextStyle.STRONG),)
