@@ -1,4 +1,4 @@
-"""Leave tests out of the default run that repeat what another of its tests tries."""
+"""Leave tests out of the default run that are near to another of its tests, and take seconds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 VARIANT = pytest.mark.slow(variant=True)
-"""A slow test that takes seconds: a further signal, size or command of a test of the default run.
+"""A slow test that takes seconds: a further signal, size or fault of what the default run tries.
 
 Unlike the other slow tests it may run beside others, as ``pytest -m 'slow(variant=True)'`` does.
 """

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.catalog.runs import collections_timed, numbers, ran
+from tests.tiers import VARIANT
 from tests.unit.test_study import Scripted
 from workloads.catalog.memory.allocations import explained, largest_free
 from workloads.catalog.memory.largest_batch import FINE, LARGEST, WIDTH, Trials, search
@@ -70,6 +71,7 @@ def test_each_step_of_the_staircase_does_what_it_is_there_to_show() -> None:
 @pytest.mark.parametrize(
     ("workload", "mib"), [("out_of_memory", 1), ("staircase", 32), ("batch_until_oom", 16)]
 )
+@VARIANT
 def test_the_time_of_a_recovery_is_not_that_of_collecting_garbage(workload: str, mib: int) -> None:
     with collections_timed() as timed:
         result = ran(workload, mib=mib)

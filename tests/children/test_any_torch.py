@@ -147,6 +147,7 @@ def test_the_torch_of_the_active_environment_is_found(
     assert f"at {torch_alone}, the active environment's (VIRTUAL_ENV)" in row
 
 
+@VARIANT
 def test_the_screen_without_torch_says_what_works_and_what_to_type(bare: Path) -> None:
     variables = {"PYTHONPATH": str(ROOT), "VIRTUAL_ENV": "", "CONDA_PREFIX": ""}
     with Terminal((str(bare), "-m", "tui"), 120, 40, variables) as terminal:

@@ -45,6 +45,7 @@ def endless(tmp_path: Path) -> Path:
     return path
 
 
+@VARIANT
 async def test_a_session_says_that_the_runner_still_imports_it(
     endless: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -170,6 +170,7 @@ async def test_t30_a_worker_killed_in_mid_run_is_said_and_its_estimate_is_kept(
 
 
 @shared_loop
+@VARIANT
 async def test_t30_a_runner_killed_in_mid_run_leaves_no_loader_and_no_other_child(
     kept: Kept,
 ) -> None:
@@ -315,6 +316,7 @@ def reader() -> Iterator[Reader]:
 MANY = [protocol.Run(f"run-{n}", "nonesuch", "cpu", {}, {}, "quick") for n in range(400)]
 
 
+@VARIANT
 def test_a_runner_whose_reader_is_stalled_goes_on_and_loses_no_result(reader: Reader) -> None:
     runner = psutil.Process(reader.process.pid)
     before = runner.memory_info().rss

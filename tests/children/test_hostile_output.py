@@ -453,6 +453,7 @@ def test_an_error_of_our_own_is_one_line_with_a_report(place: Place, tmp_path: P
 
 
 @pytest.mark.parametrize("number", each_signal())
+@VARIANT
 def test_a_signal_costs_nothing_that_was_measured(
     number: signal.Signals, place: Place, tmp_path: Path
 ) -> None:

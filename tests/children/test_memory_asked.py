@@ -18,6 +18,7 @@ def test_an_idle_worker_answers_at_once(runner: Driver) -> None:
     assert heap.pid == runner.worker_pid()
 
 
+@VARIANT
 def test_a_busy_worker_answers_between_two_blocks(runner: Driver) -> None:
     runner.send(messages.Run("run", "matmul", "cpu", {"n": 256}, {}, "careful"))
     runner.until(messages.Progress, lambda event: event.phase == "measuring")

@@ -74,6 +74,7 @@ def test_the_rate_follows_from_the_hand_formula(
     assert result.rates.flop_per_s == pytest.approx(expected / result.time.median_s)
 
 
+@VARIANT
 def test_the_training_lowers_its_loss(runner: Driver) -> None:
     figures = runner.run("mlp_training", batch=256, hidden=64).figures
     first, last = figures["loss_epoch_1"].value, figures["loss_at_end"].value
@@ -131,6 +132,7 @@ def test_a_comparison_tells_each_pair_and_ends_with_a_verdict(runner: Driver) ->
     assert comparison.unavailable["break_even_calls"]
 
 
+@VARIANT
 def test_a_comparison_has_the_values_that_its_workload_chose(runner: Driver) -> None:
     small = {"channels": 4, "size": 8}
     compared = runner.compare("conv_block", "mkldnn.enabled", (True, False), 1, batch=0, **small)
@@ -299,6 +301,7 @@ def test_a_cancel_while_the_result_is_checked_keeps_the_time(runner: Driver) -> 
     assert result.time is not None
 
 
+@VARIANT
 def test_the_peak_of_a_run_does_not_hold_what_ran_before(runner: Driver) -> None:
     small = runner.run("matmul", n=256).memory.process_peak
     assert small is not None
@@ -334,6 +337,7 @@ def test_a_call_that_holds_the_gil_is_cancelled_all_the_same(runner: Driver) -> 
     assert _cancel(runner).status == "cancelled"
 
 
+@VARIANT
 def test_what_a_cancelled_workload_started_is_ended_with_it(runner: Driver) -> None:
     runner.start_run("leaves_a_child")
     runner.until(messages.Progress, lambda event: event.phase == "first call")

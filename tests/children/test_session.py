@@ -170,6 +170,7 @@ async def test_a_runner_that_dies_in_mid_run_is_reported_and_the_next_run_works(
     await assert_a_run_works(session)
 
 
+@VARIANT
 async def test_a_runner_that_the_user_replaces_is_no_error(session: Session, state: Path) -> None:
     request = await start(session)
     session.restart_runner()
@@ -184,6 +185,7 @@ async def test_a_runner_that_the_user_replaces_is_no_error(session: Session, sta
     assert not (state / "reports").exists()
 
 
+@VARIANT
 async def test_a_worker_that_crashes_leaves_a_report_with_its_stack(
     session: Session, state: Path
 ) -> None:

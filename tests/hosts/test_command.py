@@ -178,6 +178,7 @@ def test_the_gpus_of_one_machine_under_two_names_count_once(
     assert "  same machine as gpu1  " in second
 
 
+@VARIANT
 def test_a_reader_that_has_enough_lines_ends_it_without_a_word(boxes: Boxes) -> None:
     boxes.add("gpu1")
     words = ("--transport", boxes.transport, "--host", "gpu1", "--no-here", "--jsonl")

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from tests.hosts.conftest import BARE_PYTHON, Boxes
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import busy_box
-from tests.tiers import with_variants
+from tests.tiers import VARIANT, with_variants
 from tests.waiting import assert_gone
 from tui.core.child.process import LINE_LIMIT
 from tui.core.child.supervisor import back_off
@@ -225,6 +225,7 @@ async def test_one_host_that_fails_leaves_the_others_alone(boxes: Boxes) -> None
     assert isinstance(events[1], HostSample)
 
 
+@VARIANT
 async def test_a_silent_host_is_given_up_and_connected_again(
     boxes: Boxes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -311,6 +312,7 @@ async def test_nothing_is_left_once_the_watching_ends(boxes: Boxes) -> None:
 
 
 @pytest.mark.parametrize("requests", with_variants([0], [3]))
+@VARIANT
 def test_a_child_ends_itself_when_its_keep_alive_is_missed(requests: int) -> None:
     """The pipe stays open, as that of a link that was cut."""
     command = boot_command(sys.executable)

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from tests.hosts.conftest import Boxes
+from tests.tiers import VARIANT
 from tui.core.child.process import ChildProcess
 from tui.hosts.monitor import HostMonitor
 from tui.hosts.supervisor import ReadingRounds
@@ -75,6 +76,7 @@ async def test_what_a_child_writes_while_its_reading_is_paused_is_read_afterward
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="modules travel in a memfd")
+@VARIANT
 async def test_an_answer_whose_round_trip_is_measured_does_not_wait_for_a_round(
     boxes: Boxes,
 ) -> None:

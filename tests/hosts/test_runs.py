@@ -234,6 +234,7 @@ def test_options_that_cannot_be_carried_out_are_refused(
 
 
 @pytest.mark.parametrize("closes", [pytest.param(True, marks=pytest.mark.slow), False])
+@VARIANT
 def test_a_runner_ends_with_its_workers_when_this_side_is_gone(closes: bool) -> None:
     """A link that was cut leaves the pipe open; a front end that was killed closes it."""
     serving = ("serve", "--keep-alive", "60" if closes else "1")

@@ -192,6 +192,7 @@ async def test_a_new_runner_can_be_the_first_one(plan: HostPlan, boxes: Boxes) -
         assert not at.runs("gpu2").book
 
 
+@VARIANT
 async def test_a_host_that_is_lost_in_a_run_ends_it_there_alone_and_is_reached_again(
     boxes: Boxes,
 ) -> None:

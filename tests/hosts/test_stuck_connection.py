@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.hosts.conftest import Boxes
-from tests.tiers import with_variants
+from tests.tiers import VARIANT, with_variants
 from tui.hosts import children
 from tui.hosts.address import HostAddress, parse_host
 from tui.hosts.children import HostConnection
@@ -83,6 +83,7 @@ async def _until(condition: Callable[[], object]) -> None:
 
 
 @pytest.mark.parametrize("end", with_variants(["exec sleep 1000"], ["exit 255"]))
+@VARIANT
 async def test_silence_ends_the_run_and_the_next_one_has_a_connection_of_its_own(
     stuck: Callable[[str], StuckPlan], end: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -99,6 +100,7 @@ async def test_silence_ends_the_run_and_the_next_one_has_a_connection_of_its_own
         assert ends == ["failed", "ok"]
 
 
+@VARIANT
 async def test_a_new_runner_is_started_at_once_when_the_user_wants_one(
     stuck: Callable[[str], StuckPlan], boxes: Boxes
 ) -> None:

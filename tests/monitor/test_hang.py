@@ -13,7 +13,7 @@ import pytest
 from tests.monitor.conftest import Start
 from tests.nvml.fixtures import LIBRARY, ScriptedNvml, compile_library
 from tests.nvml.scenario import Gpu, Scenario, uuid
-from tests.tiers import with_variants
+from tests.tiers import VARIANT, with_variants
 
 TWO = Scenario(devices=(Gpu(uuid=uuid(0)), Gpu(uuid=uuid(1), util=7)))
 HANGS = TWO.returns("nvmlDeviceGetPowerUsage", device=1, hang=True)
@@ -61,6 +61,7 @@ def test_t10_a_call_that_hangs_stops_neither_the_samples_nor_the_end(
     "function",
     with_variants(["nvmlInitWithFlags"], ["nvmlDeviceGetCount_v2", "nvmlDeviceGetName"]),
 )
+@VARIANT
 def test_t10_a_driver_that_hangs_from_the_start_is_reported_to_be_starting(
     monitor: Start, function: str
 ) -> None:
@@ -170,6 +171,7 @@ __attribute__((constructor)) static void hang(void) { for (;;) pause(); }
 
 
 @pytest.mark.parametrize("library", with_variants(["libnvidia-ml.so.1"], ["libcuda.so.1"]))
+@VARIANT
 def test_t10_a_driver_whose_library_hangs_when_it_is_loaded_leaves_the_hosts_figures(
     monitor: Start, tmp_path: Path, library: str
 ) -> None:

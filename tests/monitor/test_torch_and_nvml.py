@@ -13,6 +13,7 @@ from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import busy_box
 from tests.screens.helpers import NOW, gpu, sample
 from tests.terminal.terminal import Terminal
+from tests.tiers import VARIANT
 from tui.devices.state.devices import pair
 from tui.devices.views.device_detail import device_detail
 from workloads.measure import environment
@@ -80,6 +81,7 @@ def test_t29_a_torch_without_cuda_says_so(monkeypatch: pytest.MonkeyPatch) -> No
     assert told() == "no CUDA devices: this torch is built without CUDA"
 
 
+@VARIANT
 def test_t29_without_torch_the_devices_are_shown_all_the_same(
     scripted_nvml: ScriptedNvml, tmp_path: Path
 ) -> None:

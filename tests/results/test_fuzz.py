@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from tests.results.samples import BEGAN, HOUR, kept
+from tests.tiers import VARIANT
 from tui.cli.program import Invocation, parse
 from tui.kit.command_line.output import UsageError
 from tui.kit.lines import plain
@@ -235,6 +236,7 @@ CELL = st.one_of(
 @given(st.dictionaries(st.sampled_from(COLUMNS), CELL, min_size=1, max_size=4), CELL, CELL, CELL)
 @example({"median_s": 5e-324}, "x", "x", "x")
 @example({"clock_mhz": 5e-324}, "x", "x", "x")
+@VARIANT
 def test_any_row_in_the_store_is_shown(
     row: dict[str, Any], body: Any, facts: Any, unknown: Any
 ) -> None:

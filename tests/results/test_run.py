@@ -15,6 +15,7 @@ import pytest
 
 from tests.in_process import Done, run_here
 from tests.results.made_runner import made
+from tests.tiers import VARIANT
 from tui.headless.rounds import parse_arm, parse_arms
 from tui.kit.command_line.output import UsageError
 from tui.results.store.database import Database
@@ -43,6 +44,7 @@ def _count(tmp_path: Path) -> int:
 RUN = ("run", "matmul", "--device", "cpu", "--quick")
 
 
+@VARIANT
 def test_what_is_slower_than_before_is_an_exit_code(program: Program, tmp_path: Path) -> None:
     done = program(*RUN, "--no-store")
     assert (done.code, _count(tmp_path)) == (0, 0), done.err
@@ -100,6 +102,7 @@ def test_runs_are_printed_as_the_table_that_export_prints(program: Program) -> N
     assert "| 3 |" in exported.out
 
 
+@VARIANT
 def test_two_settings_take_turns_each_a_session_and_are_compared(
     program: Program, tmp_path: Path
 ) -> None:

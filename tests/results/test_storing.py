@@ -10,7 +10,7 @@ import pytest
 from tests.children.sessions import saying
 from tests.results.samples import kept
 from tests.terminal.terminal import PROGRAM, Terminal
-from tests.tiers import with_variants
+from tests.tiers import VARIANT, with_variants
 from tui.app import start as workbench
 from tui.app.workbench import WorkbenchApp
 from tui.cli.program import parse
@@ -41,6 +41,7 @@ def _state(folder: Path) -> dict[str, tuple[int, int]]:
 
 
 @pytest.mark.parametrize("what", with_variants(["--readonly"], ["replay"]))
+@VARIANT
 def test_a_look_and_a_recording_write_nothing(what: str, tmp_path: Path) -> None:
     folder = tmp_path / "state"
     with Database(folder / "results.sqlite3", writing=True) as database:

@@ -10,6 +10,7 @@ import pytest
 from tests.screens.app_helpers import running
 from tests.screens.test_snapshot import DEMO, open_file, press
 from tests.snapshots.scenes import segment
+from tests.tiers import VARIANT
 
 
 def bare_file(folder: Path) -> str:
@@ -24,6 +25,7 @@ def bare_file(folder: Path) -> str:
     return str(path)
 
 
+@VARIANT
 async def test_without_a_history_no_key_leads_to_another_moment(tmp_path: Path) -> None:
     async with running((120, 40)) as on:
         await open_file(on, bare_file(tmp_path))

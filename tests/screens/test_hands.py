@@ -14,7 +14,7 @@ from tests.screens.fakes import FakeSession
 from tests.screens.helpers import clock, gpu, hello, make_store, sample, workload
 from tests.screens.results import compared
 from tests.screens.test_golden import busy_events
-from tests.tiers import with_variants
+from tests.tiers import VARIANT, with_variants
 from tui.app.preferences import Preferences
 from tui.core.settings import choose, read
 from tui.kit import styles as text_styles
@@ -194,6 +194,7 @@ async def _with_preferences(place: Path, *keys: str, size: tuple[int, int] = (80
     raise AssertionError
 
 
+@VARIANT
 async def test_a_theme_that_was_chosen_is_there_at_the_next_start(tmp_path: Path) -> None:
     place = tmp_path / "config.toml"
     at = theme_names().index("textual-light")

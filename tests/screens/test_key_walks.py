@@ -19,6 +19,7 @@ from tests.screens.app_helpers import Running, running
 from tests.screens.driving import key_event
 from tests.screens.every_screen import SNAPSHOT, kept_results, scenes
 from tests.screens.watched import ScriptedRuns, kept_run
+from tests.tiers import VARIANT
 from tests.walks import Walk
 from tui.kit.command_screen import CommandScreen
 from tui.kit.dialogs import ClosesOnce, ConfirmScreen, Palette
@@ -200,6 +201,7 @@ def test_every_screen_over_another_closes_once() -> None:
 # ---- at random ----
 
 
+@VARIANT
 async def test_some_hundred_random_keys_end_nothing() -> None:
     await go(Walk(seed=20), 150)
 

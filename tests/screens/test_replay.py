@@ -88,6 +88,7 @@ async def test_the_header_says_replay_and_where_it_is(
 
 # Wider screens have more room for the word.
 @pytest.mark.parametrize("size", [(60, 20), (80, 24)])
+@VARIANT
 async def test_a_recording_of_simulated_gpus_says_so_on_every_tab_and_at_any_time(
     tmp_path: Path, size: tuple[int, int]
 ) -> None:
@@ -194,6 +195,7 @@ def story() -> list[tuple[float, AnyEvent]]:
     ]
 
 
+@VARIANT
 async def test_a_scene_has_a_caption_and_turns_to_what_it_is_about(tmp_path: Path) -> None:
     async with playing(tmp_path, events=story()) as on:
         await on.shows("P pause")
@@ -249,6 +251,7 @@ async def test_a_scene_shows_a_view_and_a_moment_of_the_snapshot(tmp_path: Path)
         await on.shows("Who?", "your code")
 
 
+@VARIANT
 async def test_scenes_go_on_after_one_before_the_workloads_are_known(tmp_path: Path) -> None:
     events: list[tuple[float, AnyEvent]] = [(0.5, Scene("An idle GPU")), *story()]
     async with playing(tmp_path, events=events) as on:
@@ -272,6 +275,7 @@ async def test_who_goes_elsewhere_stays_there(tmp_path: Path) -> None:
         assert on.place() == ("processes", None)
 
 
+@VARIANT
 async def test_the_caption_gives_way_to_the_keys_at_the_first_key_after_the_end(
     tmp_path: Path,
 ) -> None:
@@ -290,6 +294,7 @@ async def test_the_caption_gives_way_to_the_keys_at_the_first_key_after_the_end(
         await on.shows("The GPU wins")
 
 
+@VARIANT
 async def test_a_page_of_the_demo_keeps_its_keys_beside_a_scene(tmp_path: Path) -> None:
     async with playing(tmp_path, events=story()) as on:
         on.clock.wait(1.5)
@@ -321,6 +326,7 @@ async def test_what_is_played_at_once_has_no_scenes(tmp_path: Path) -> None:
         assert on.place() == ("workbench", "matmul")
 
 
+@VARIANT
 async def test_a_caption_is_cut_where_there_is_no_room(tmp_path: Path) -> None:
     events: list[tuple[float, AnyEvent]] = [*story()[:1], (1.0, Scene("word " * 40))]
     async with playing(tmp_path, (60, 20), events=events) as on:

@@ -15,7 +15,7 @@ from textual.widgets import Input
 from tests.results.samples import BEGAN, HOUR, kept
 from tests.screens.app_helpers import Running, running
 from tests.screens.helpers import HOSTILE
-from tests.tiers import with_variants
+from tests.tiers import VARIANT, with_variants
 from tui.kit.lists import KeyedList
 from tui.results.screens.panes import ComparisonPane, HistoryPane
 from tui.results.screens.tab import ResultsTab
@@ -142,6 +142,7 @@ async def test_a_recording_looks_at_no_results(place: Path) -> None:
         assert "matmul" not in said(at)
 
 
+@VARIANT
 async def test_a_filter_takes_the_words_of_the_command_and_any_others(place: Path) -> None:
     fill(place, *_two_environments(), kept(400, workload="attention", tags=("nightly",)))
     async with running((120, 40)) as at:
@@ -330,6 +331,7 @@ async def test_throttled_runs_are_marked_in_the_list_and_in_the_comparison(place
 
 
 @pytest.mark.parametrize("size", SIZES)
+@VARIANT
 async def test_a_history_has_a_tick_where_the_driver_changed(
     size: tuple[int, int], place: Path
 ) -> None:

@@ -167,6 +167,7 @@ async def test_empty_rows_below_the_verdict_show_the_memory_until_then(
 
 
 @pytest.mark.parametrize(("size", "drawn"), [((120, 50), True), ((80, 24), False)])
+@VARIANT
 async def test_without_a_history_the_segments_are_below_the_verdict(
     size: tuple[int, int], drawn: bool
 ) -> None:
@@ -230,6 +231,7 @@ async def test_sites_are_searched_grouped_and_unfolded() -> None:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+@VARIANT
 async def test_a_site_has_its_memory_over_the_events_where_there_is_room(
     size: tuple[int, int],
 ) -> None:
@@ -245,6 +247,7 @@ async def test_a_site_has_its_memory_over_the_events_where_there_is_room(
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 55)])
+@VARIANT
 async def test_few_sites_leave_their_rows_to_the_stack_and_the_plot(size: tuple[int, int]) -> None:
     async with running(size) as on:
         await open_file(on, str(DEMO))
@@ -271,6 +274,7 @@ async def test_zoom_and_cursor_of_the_timeline() -> None:
         assert event(on) is not None
 
 
+@VARIANT
 async def test_layers_are_chosen_stacked_and_clicked() -> None:
     async with running((120, 40)) as on:
         await open_file(on, TRAINING)
@@ -338,6 +342,7 @@ async def test_the_flame_view_is_walked_into_and_back() -> None:
         assert "at the peak" in on.text
 
 
+@VARIANT
 async def test_enter_unfolds_a_group_of_full_segments_of_the_map() -> None:
     async with running((120, 40)) as on:
         await open_file(on, str(recordings.FOLDER / DEMO_SNAPSHOT))
@@ -353,6 +358,7 @@ async def test_enter_unfolds_a_group_of_full_segments_of_the_map() -> None:
         assert "▸ 3 full segments  6.0 MiB" in on.text
 
 
+@VARIANT
 async def test_i_shows_the_whole_stack_where_frames_of_libraries_are_folded() -> None:
     async with running((120, 40)) as on:
         await open_file(on, TRAINING)
@@ -517,6 +523,7 @@ async def test_names_in_a_file_are_text_and_nothing_else(tmp_path: Path) -> None
         assert HOSTILE in on.text
 
 
+@VARIANT
 async def test_every_view_has_its_help_and_its_keys_at_every_size() -> None:
     async with running() as on:
         await open_file(on, TRAINING)
@@ -531,6 +538,7 @@ async def test_every_view_has_its_help_and_its_keys_at_every_size() -> None:
                 await press(on, "escape")
 
 
+@VARIANT
 async def test_the_views_agree_on_a_site_at_one_event() -> None:
     async with running((200, 50)) as on:
         await open_file(on, str(DEMO))

@@ -27,6 +27,7 @@ from textual.widgets import Static
 import tui
 from tests.screens.fakes import FakeSession
 from tests.screens.helpers import make_store
+from tests.tiers import VARIANT
 from tui.app.workbench import WorkbenchApp
 from tui.kit.terminal import textual_private
 from tui.kit.terminal.textual_private import (
@@ -135,6 +136,7 @@ async def test_the_caches_are_where_they_are_looked_for() -> None:
         assert _kept() == 0
 
 
+@VARIANT
 async def test_dialogs_that_were_closed_are_not_kept() -> None:
     app = WorkbenchApp(FakeSession(make_store()))
     held = []

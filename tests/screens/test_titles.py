@@ -12,6 +12,7 @@ from textual.geometry import Region
 
 from tests.screens.app_helpers import Running, running
 from tests.screens.helpers import screen_strips
+from tests.tiers import VARIANT
 from tui.core.settings import OWN_PALETTE, THEME
 from tui.kit.frames import is_framed
 from tui.kit.lines import Span, TextStyle, title_line
@@ -127,6 +128,7 @@ async def test_header_and_footer_have_a_ground_of_their_own_in_dark_themes(theme
             assert (ground.a > 0 and ground != page) is (theme != "textual-light"), bar
 
 
+@VARIANT
 async def test_a_title_fits_the_frame_that_a_hidden_tab_gets_when_it_is_shown() -> None:
     async with running((120, 40), "two gpus") as on:
         await on.press("4", "2", "1")

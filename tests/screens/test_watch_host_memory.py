@@ -9,7 +9,7 @@ import pytest
 from tests.screens.every_screen import Scene
 from tests.screens.opened import opened
 from tests.screens.watched import device, on_cpu, unread, watched
-from tests.tiers import with_variants
+from tests.tiers import VARIANT, with_variants
 from tui.allocators.messages import NO_TORCH
 from tui.kit.pane import Pane
 
@@ -41,6 +41,7 @@ async def test_at_first_it_says_from_when_on_growth_is_known() -> None:
         assert "growth of host memory: not known yet (needs 30 s)" in on.text
 
 
+@VARIANT
 async def test_a_process_of_a_cuda_build_has_it_until_its_first_cuda_call() -> None:
     process = dataclasses.replace(unread().process, reason="it has not used CUDA", word="none")
     row = on_cpu(process=process)
@@ -67,6 +68,7 @@ async def test_a_shell_has_no_plot() -> None:
         assert "over time" not in on.text
 
 
+@VARIANT
 async def test_its_points_are_copied() -> None:
     async with opened(Scene((), (), watched=CPU), (120, 40)) as on:
         lines = on.app.screen.query_one("#watched-memory", Pane).clipboard_text().splitlines()

@@ -7,7 +7,7 @@ import pytest
 from tests.screens.every_screen import Scene, scenes
 from tests.screens.opened import opened
 from tests.screens.watched import device, unread, watched
-from tests.tiers import with_variants
+from tests.tiers import VARIANT, with_variants
 from tui.kit.pane import LinesView
 
 
@@ -20,6 +20,7 @@ async def test_the_output_of_an_ended_run_opens_at_its_end(size: tuple[int, int]
         assert body.vertical_scrollbar.position == body.max_scroll_y > 0
 
 
+@VARIANT
 async def test_in_a_wide_terminal_the_output_stands_beside_the_memory() -> None:
     scene = Scene((), ("l",), watched=watched(device(), unread()))
     for size, is_beside in (((149, 55), False), ((150, 55), True), ((150, 24), True)):
@@ -38,6 +39,7 @@ async def test_a_run_without_processes_has_its_output_alone() -> None:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+@VARIANT
 async def test_the_last_line_of_a_stored_runs_output_begins_on_the_screen(
     size: tuple[int, int],
 ) -> None:

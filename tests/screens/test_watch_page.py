@@ -128,6 +128,7 @@ async def test_enter_opens_a_run_of_the_list_after_a_run_that_was_open_from_the_
         assert scripted.asked[-1] == ("open", kept_run().folder.name)
 
 
+@VARIANT
 async def test_the_plot_of_an_oom_is_over_the_steps_that_its_conclusion_counts() -> None:
     async with on_runs(watched(ran_out(), unread())) as at:
         await at.press("enter")
@@ -212,6 +213,7 @@ async def test_it_is_sampled_fast_until_another_tab_is_open_and_around_a_dialog_
         assert [told[1] for told in at.runs.asked if told[0] == "looked at"][-1] is False
 
 
+@VARIANT
 async def test_its_agent_is_asked_where_there_is_one_and_else_it_is_said_why() -> None:
     async with on_runs() as at:
         await at.press("enter", "M")
@@ -507,6 +509,7 @@ async def test_at_each_size_nothing_is_wider_than_the_screen(size: tuple[int, in
 @pytest.mark.parametrize(
     "size", with_variants([(60, 16), (120, 40)], [(60, 20), (80, 24), (200, 55)])
 )
+@VARIANT
 async def test_where_there_is_room_an_ended_process_has_its_plot_alone(
     size: tuple[int, int],
 ) -> None:

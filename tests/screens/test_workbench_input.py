@@ -8,6 +8,7 @@ from textual import events
 from tests.screens.app_helpers import running
 from tests.screens.helpers import hello, workload
 from tests.screens.results import DEFAULTS, compared, ran
+from tests.tiers import VARIANT
 from tui.kit.dialogs import Palette, TextScreen
 
 
@@ -87,6 +88,7 @@ async def test_the_cursor_s_row_stays_on_the_screen() -> None:
 
 
 @pytest.mark.parametrize("keys", [["escape"], ["enter", "escape"], ["enter", "r", "escape"]])
+@VARIANT
 async def test_the_row_that_a_filter_found_stays_under_the_cursor(keys: list[str]) -> None:
     async with running((120, 40), "one gpu", hello(*FORTY)) as on:
         await on.press("slash", *"many_35", *keys)

@@ -20,7 +20,7 @@ from tests.screens.helpers import (
 )
 from tests.screens.opened import select_workload
 from tests.screens.results import compared, ran
-from tests.tiers import with_variants
+from tests.tiers import VARIANT, with_variants
 from tui.kit.lines import plain, width
 from workloads.protocol import messages
 from workloads.protocol.results import Rates
@@ -92,6 +92,7 @@ async def test_the_detail_fills_its_rows_with_whole_thoughts_once_something_has_
 
 
 @pytest.mark.parametrize("thoughts", [1, 60])
+@VARIANT
 async def test_a_detail_that_was_scrolled_starts_at_its_top_in_brief(thoughts: int) -> None:
     told = [f"Thought {number} has a sentence of its own." for number in range(thoughts)]
     described = workload(look_for=" ".join(told), about=" ".join(told))
@@ -244,6 +245,7 @@ MANY = [
 ]
 
 
+@VARIANT
 async def test_at_80_by_24_the_comparisons_have_the_screen_while_keys_go_to_them() -> None:
     async with running((80, 24), "one gpu", *MANY) as on:
         rows = [row for row in on.rows if "off→on" in row]

@@ -96,6 +96,7 @@ def test_t10_keys_are_answered_the_silence_is_told_and_quitting_works(
     assert_gone(family)
 
 
+@VARIANT
 def test_t8_a_lost_gpu_keeps_its_row_with_its_last_figures_and_the_others_live(kept: Kept) -> None:
     terminal = kept.terminal
     # In the narrow pane of a wide screen the reason takes the whole row.

@@ -79,6 +79,7 @@ def test_a_key_shows_the_answer_and_another_goes_on(
         assert echoes(terminal)
 
 
+@VARIANT
 def test_a_step_begins_with_its_title_and_a_key_runs_its_script(
     stand_in: tuple[str, str],
 ) -> None:

@@ -193,6 +193,7 @@ def test_a_signal_ends_it_and_its_children(doomed: Terminal) -> None:
     assert LEAVES_ALTERNATE_SCREEN in doomed.output
 
 
+@VARIANT
 def test_a_vanished_terminal_ends_it_and_its_children(doomed: Terminal) -> None:
     _start_a_long_run(doomed)
     family = doomed.family()
@@ -224,6 +225,7 @@ def test_every_pane_can_be_had_at_each_size(tmp_path: Path) -> None:
             terminal.until_shows("Devices", "Memory", "Workloads", "Backends")
 
 
+@VARIANT
 def test_a_python_without_torch_is_said_on_the_screen(tmp_path: Path) -> None:
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\necho no torch here >&2\nexit 1\n")

@@ -31,6 +31,7 @@ WITHOUT_TORCH = (
 )
 
 
+@VARIANT
 def test_what_was_recorded_until_a_kill_is_played(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl.gz"
     variables = {"GPU_WORKBENCH_STATE": str(tmp_path / "state")}

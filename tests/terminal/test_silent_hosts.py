@@ -15,6 +15,7 @@ from tests.hosts.conftest import Boxes, boxes, scripted_library, scripted_nvml
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import busy_box
 from tests.terminal.terminal import PROGRAM, Terminal
+from tests.tiers import VARIANT
 from tests.waiting import until
 
 __all__ = ["boxes", "scripted_library", "scripted_nvml"]
@@ -23,6 +24,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="modules travel 
 NAMES = ("LD_LIBRARY_PATH", "SCRIPTED_NVML", "SCRIPTED_NVML_LOG")
 
 
+@VARIANT
 def test_keys_act_while_a_host_is_stopped(boxes: Boxes, scripted_nvml: ScriptedNvml) -> None:
     """A stopped host answers later than any link: no time needs to be measured."""
     variables = scripted_nvml.env(busy_box(2))
@@ -66,6 +68,7 @@ def _are_stopped(processes: list[psutil.Process]) -> bool:
     return {each.status() for each in processes} == {psutil.STATUS_STOPPED}
 
 
+@VARIANT
 def test_ctrl_c_names_the_hosts_that_were_not_connected(tmp_path: Path) -> None:
     started = tmp_path / "started"
     transport = f"sh -c 'touch {started}; exec sleep 1000' {{host}}"

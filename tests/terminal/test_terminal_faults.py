@@ -273,6 +273,7 @@ def test_t26_ascii_is_drawn_in_ASCII_in_every_dialog(  # noqa: N802
             terminal.until(lambda text, words=words: words not in text)  # type: ignore[misc]
 
 
+@VARIANT
 def test_t26_a_storm_of_sizes_ends_in_the_last_one(terminal: Terminal) -> None:
     sizes = random.Random(6)
     for _ in range(100):
@@ -286,6 +287,7 @@ def test_t26_a_storm_of_sizes_ends_in_the_last_one(terminal: Terminal) -> None:
     assert_restored(terminal)
 
 
+@VARIANT
 def test_t26_a_size_that_is_the_old_one_again_is_drawn_anew(terminal: Terminal) -> None:
     # Headings of panes and the footer, which do not change by themselves.
     words = ("Devices", "Workloads", "quit")

@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from tests.screens.helpers import gpu
+from tests.tiers import VARIANT
 from tests.watch.target import TORCH, ScriptedTarget
 from tui.allocators.discover import absent
 from tui.allocators.messages import (
@@ -330,6 +331,7 @@ def test_it_goes_on_until_the_process_has_ended(target: ScriptedTarget) -> None:
     assert all(json.loads(line)["schema"] == 1 for line in out.splitlines())
 
 
+@VARIANT
 def test_every_with_a_process_prints_a_table_until_it_has_ended(target: ScriptedTarget) -> None:
     target.make(1)
     target.do("churn", 0, 40)
@@ -358,6 +360,7 @@ def test_ctrl_c_ends_it_with_what_was_seen(target: ScriptedTarget) -> None:
     assert out.endswith(f"{WHAT_IS_READ}\n")
 
 
+@VARIANT
 def test_what_gives_no_figures_is_exit_code_1_and_says_why(target: ScriptedTarget) -> None:
     code, out, _ = done("--pid", target.pid)
     assert code == 1
@@ -365,6 +368,7 @@ def test_what_gives_no_figures_is_exit_code_1_and_says_why(target: ScriptedTarge
     assert WHAT_IS_READ not in out
 
 
+@VARIANT
 def test_what_has_no_figures_yet_is_printed_once(target: ScriptedTarget) -> None:
     code, out, _ = done("--pid", target.pid, "--for", 0.5, "--every", 0.05)
     assert code == 1
@@ -372,6 +376,7 @@ def test_what_has_no_figures_yet_is_printed_once(target: ScriptedTarget) -> None
     assert len(out.splitlines()) == 3
 
 
+@VARIANT
 def test_of_a_process_that_does_not_exist_only_the_reason_is_printed() -> None:
     pid = 2**22 + 1  # above the largest pid of Linux
     code, out, errors = done("--pid", pid)

@@ -71,6 +71,7 @@ def test_its_failure_is_a_line_in_its_log_and_costs_the_run_nothing() -> None:
     )
 
 
+@VARIANT
 def test_the_run_ends_while_the_command_goes_on(tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)

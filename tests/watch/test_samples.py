@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.tiers import VARIANT
 from tests.watch.test_findings import figures
 from tui.allocators.messages import (
     DevicesPlaced,
@@ -68,6 +69,7 @@ def test_what_is_kept_is_read(run: StartedRun) -> None:
     file.close()
 
 
+@VARIANT
 def test_samples_are_sparser_with_time_and_the_last_is_kept(run: StartedRun) -> None:
     file = SamplesFile(run, starter=True)
     for tenth in range(864_000 // 20):

@@ -17,6 +17,7 @@ from typing import IO
 import pytest
 
 from tests import waiting
+from tests.tiers import VARIANT
 from tests.watch.following import until
 from tests.watch.test_samples import steps
 from tests.watch.test_watched_processes import held, process
@@ -195,6 +196,7 @@ def test_its_folder_may_go_while_it_runs() -> None:
     asyncio.run(work())
 
 
+@VARIANT
 def test_a_watch_that_dies_is_started_anew_and_a_frozen_page_stands() -> None:
     async def work() -> None:
         session = WatchedRunSession()

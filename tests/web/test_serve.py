@@ -85,6 +85,7 @@ async def test_the_workbench_paints_answers_keys_and_quits_and_nothing_is_left(
         assert server.end() == 128 + signal.SIGINT
 
 
+@VARIANT
 async def test_a_replay_can_be_shown(server: Server) -> None:
     async with page(server) as found:
         await found.shows("REPLAY 0:03/0:03 end", "H200")
