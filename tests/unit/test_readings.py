@@ -104,3 +104,9 @@ def test_a_table_timed_beside_other_processes_is_named(
         '"naive rate" are unreliable'
     )
     assert [line.partition(" cores: ")[2] for line in said] == ([named] if warned else [])
+    noisy = "noisy: quartiles 12% apart"
+    doubted = replace(empty, warnings=(f"other programs used 1.2 cores: {UNTRUSTED}", noisy))
+    said = reporting.add_findings(doubted, study).warnings
+    assert [line.partition(" cores: ")[2] or line for line in said] == (
+        [noisy, f"{named}; {UNTRUSTED}"] if warned else [UNTRUSTED, noisy]
+    )

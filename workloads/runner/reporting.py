@@ -121,6 +121,8 @@ LAUNCH_BOUND = 0.8
 """From this share of launch time in the device's time, the device waits for Python."""
 DISTURBED = "other programs were running"
 """End of the reason to stop, where it would otherwise promise a reliable time."""
+_OTHERS_USED = "other programs used "
+"""Start of the warnings about them."""
 NOISY_IQR = 0.10
 """torch.utils.benchmark warns from this value on."""
 UNTRUSTED_IQR = 1.0
@@ -208,7 +210,7 @@ def warnings(measured: Timing, device_type: str) -> tuple[str, ...]:
     lines = []
     if _is_disturbed(measured, device_type):
         others = measured.other_cpu_cores
-        lines.append(f"other programs used {others:.1f} cores: {UNTRUSTED}")
+        lines.append(f"{_OTHERS_USED}{others:.1f} cores: {UNTRUSTED}")
     faults = measured.faults_per_call or 0.0
     if faults * FAULT_S > 0.01 * measured.median_s:
         number = f"{faults:.0f} page faults" if faults >= 1.5 else f"{faults:.1g} page faults"
@@ -250,14 +252,17 @@ def add_findings(result: RunResult, study: Study | None) -> RunResult:
         log=tuple(study.log),
         spans=(*result.spans, *study.spans),
         unavailable={**result.unavailable, **study.unavailable},
-        warnings=(*result.warnings, *_warn_beside(study, result.device)),
+        warnings=_warn_beside(study, result),
     )
 
 
-def _warn_beside(study: Study, device: str) -> tuple[str, ...]:
-    """Return warnings for tables, charts and figures timed while other processes were at work."""
-    if device != "cpu":
-        return ()
+def _warn_beside(study: Study, result: RunResult) -> tuple[str, ...]:
+    """Return the warnings, also of tables, charts and figures timed beside other processes.
+
+    A warning that doubts the time for the same reason becomes one with theirs.
+    """
+    if result.device != "cpu":
+        return result.warnings
     threads = torch.get_num_threads()
     busy = {
         name: others.cores
@@ -265,11 +270,15 @@ def _warn_beside(study: Study, device: str) -> tuple[str, ...]:
         if others.cores is not None and cpu_share.disturbed(others.cores, threads)
     }
     if not busy:
-        return ()
+        return result.warnings
     *others, last = (_label_finding(study, finding) for finding in busy)
     findings = f"{', '.join(others)} and {last} are" if others else f"{last} is"
     most = max(busy.values())
-    return (f"other programs used up to {most:.1f} cores: {findings} unreliable",)
+    warning = f"{_OTHERS_USED}up to {most:.1f} cores: {findings} unreliable"
+    kept = tuple(line for line in result.warnings if not line.startswith(_OTHERS_USED))
+    if len(kept) < len(result.warnings):
+        warning += f"; {UNTRUSTED}"
+    return (*kept, warning)
 
 
 def _label_finding(study: Study, finding: str) -> str:
@@ -297,7 +306,7 @@ def find_pair_warning(others: Others, device: str) -> tuple[str, ...]:
         return ()
     if not cpu_share.disturbed(cores, torch.get_num_threads()):
         return ()
-    return (f"other programs used {cores:.1f} cores: {UNTRUSTED_VERDICT}",)
+    return (f"{_OTHERS_USED}{cores:.1f} cores: {UNTRUSTED_VERDICT}",)
 
 
 def add_impossible_warnings(
