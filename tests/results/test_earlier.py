@@ -345,7 +345,7 @@ def test_an_old_figure_that_is_not_to_be_trusted_keeps_its_mark() -> None:
     assert plain(found.state) == "! 2 d ago, driver 580"
     state = make_store("one gpu", EarlierRead(NOW, (doubtful, _earlier("", days=3))))
     found = build_row(state.runs, state.runs.catalogue[0])
-    assert plain(found.state) == "! on cuda:0, cuda:0 2 d, cpu 3 d ago, driver 580"
+    assert plain(found.state) == "cuda:0 2 d, cpu 3 d ago, driver 580, ! cuda:0"
 
 
 def test_an_old_figure_is_quiet_and_no_ratio_is_made_of_it() -> None:

@@ -251,7 +251,7 @@ def test_warnings_are_counted_with_those_of_the_device_during_the_run() -> None:
 
 def test_a_doubt_about_one_of_two_devices_names_it() -> None:
     state = make_store("one gpu", *ran(), *ran("matmul", "cpu", warnings=("noisy",)))
-    assert cells(state)["state"].startswith("! on cpu, ok ±0.4%")
+    assert cells(state)["state"] == "ok ±0.4%, ! cpu: 1 warning"
     for event in ran(warnings=("noisy",)):
         state.publish(event)
     assert cells(state)["state"].startswith("! ok ±0.4%")

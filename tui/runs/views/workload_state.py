@@ -175,10 +175,14 @@ def _format_ok(state: RunsState, runs: list[RunState]) -> Forms:
     widths = [compute_half_width(result.time) for result in results if result.time]
     known = [width for width in widths if width is not None]
     spread = f" {text.spread(max(known))}" if known else ""
-    marks = _format_marks(state, runs, before=", ")
     doubtful = [run.request.device for run in runs if run.warnings or describe_excess_of(run)]
-    doubt = mark_doubt(doubtful, [run.request.device for run in runs])
-    bare = mark_doubt(doubtful, doubtful)
+    doubt, place = mark_doubt(doubtful, [run.request.device for run in runs])
+    marks = _format_marks(state, runs, before=", ")
+    if place:
+        # Each doubt is a mark, and the first ones are doubts.
+        first, *others = marks
+        marks = (Span(first.text.replace(", ", ": ", 1), first.style), *others)
+    bare, _ = mark_doubt(doubtful, doubtful)
     beside = format_earlier_comparison(runs, state.now)
     ok = (Span("ok", TextStyle.GOOD),)
     timed = (*ok, Span(spread)) if spread else ok
@@ -186,35 +190,39 @@ def _format_ok(state: RunsState, runs: list[RunState]) -> Forms:
     if any(run.against is not None and run.against.verdict in AGAINST_STYLES for run in runs):
         # First: users look for a faster or slower result.
         return (
-            (*doubt, *beside, Span(", "), *timed, *marks),
-            (*doubt, *beside, Span(", "), *timed),
-            (*doubt, *beside),
-            *((*doubt, verdict) for verdict in verdicts),
+            (*doubt, *beside, Span(", "), *timed, *place, *marks),
+            (*doubt, *beside, Span(", "), *timed, *place),
+            (*doubt, *beside, *place),
+            *((*doubt, verdict, *place) for verdict in verdicts),
             *((*bare, verdict) for verdict in verdicts),
         )
     compared = (Span(", "), *beside) if beside else ()
     return (
-        *((*doubt, *timed, *compared, *marks[:most]) for most in range(len(marks), 0, -1)),
-        # The number of warnings matters less: their mark stands in front.
-        (*doubt, *timed, *compared),
-        *((*doubt, *timed, Span(", "), verdict) for verdict in verdicts),
-        (*doubt, *timed),
-        (*doubt, *ok),
+        *((*doubt, *timed, *compared, *place, *marks[:most]) for most in range(len(marks), 0, -1)),
+        # The number of warnings matters less than their mark.
+        (*doubt, *timed, *compared, *place),
+        *((*doubt, *timed, Span(", "), verdict, *place) for verdict in verdicts),
+        (*doubt, *timed, *place),
+        (*doubt, *ok, *place),
         (*bare, *ok),
     )
 
 
-def mark_doubt(doubtful: Sequence[str], devices: Collection[str]) -> Line:
-    """Return the mark of doubtful results, with their devices if the others are not doubtful.
+def mark_doubt(doubtful: Sequence[str], devices: Collection[str]) -> tuple[Line, Line]:
+    """Return the mark of doubtful results, in front of a state and behind it; one is empty.
+
+    It is behind, with the devices, if the results of others are not doubtful.
 
     Args:
         doubtful: devices with a doubtful result.
         devices: all devices with a result.
     """
+    mark = f"{glyphs.GLYPHS.warning} "
     if not doubtful:
-        return ()
-    named = f"on {', '.join(doubtful)}, " if len(doubtful) < len(devices) else ""
-    return (Span(f"{glyphs.GLYPHS.warning} {named}", TextStyle.NOTE),)
+        return (), ()
+    if len(doubtful) < len(devices):
+        return (), (Span(f", {mark}{', '.join(doubtful)}", TextStyle.NOTE),)
+    return (Span(mark, TextStyle.NOTE),), ()
 
 
 def format_earlier_comparison(runs: list[RunState], now: float) -> tuple[Span, ...]:

@@ -235,13 +235,14 @@ def _add_earlier(
         alone: there are no results of this session.
     """
     full = format_earlier(state, earlier)
-    doubt = mark_doubt([name for name, result in earlier.items() if not result.trusted], earlier)
+    doubtful = [name for name, result in earlier.items() if not result.trusted]
+    doubt, place = mark_doubt(doubtful, earlier)
     if alone and forms[0] == NOT_RUN:
         short = full.partition(",")[0] if full.count(",") == 1 else "earlier"
-        return tuple((*doubt, Span(form, TextStyle.QUIET)) for form in (full, short))
+        return tuple((*doubt, Span(form, TextStyle.QUIET), *place) for form in (full, short))
     if alone or not forms[0]:
         return ()
-    return ((*forms[0], Span("; ", TextStyle.QUIET), *doubt, Span(full, TextStyle.QUIET)),)
+    return ((*forms[0], Span("; ", TextStyle.QUIET), *doubt, Span(full, TextStyle.QUIET), *place),)
 
 
 def find_earlier(
