@@ -1,4 +1,4 @@
-"""Set up every test: block elements as glyphs, settings and state in temporary folders."""
+"""Set up every test: glyphs and styles, settings and state in temporary folders."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from hypothesis import settings
 from tests.compiled import compile_program
 from tests.simulated_gpu import place
 from tui.core.text import glyphs
+from tui.kit import styles
 
 # A test may be its process's first to start torch's threads, beside other running programs.
 settings.register_profile("any machine", deadline=None)
@@ -132,8 +133,10 @@ def _home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _unicode_glyphs(monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw in Unicode and in the terminal's own colors, whatever an app before has chosen."""
     monkeypatch.setattr(glyphs, "GLYPHS", glyphs.UNICODE)
+    styles.use(native=True, dark=True)
 
 
 @pytest.fixture(autouse=True)

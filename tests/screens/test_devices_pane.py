@@ -29,7 +29,6 @@ from tui.devices.screens.panes import DevicesPane
 from tui.devices.state.devices import CPU
 from tui.devices.state.machine import DeviceSelected
 from tui.devices.views.host_rows import MORE
-from tui.kit import styles
 from tui.kit.lines import Span, TextStyle, plain
 from tui.kit.styles import strip_of
 from tui.monitor.messages import Sample, Utilization
@@ -253,7 +252,6 @@ async def test_a_click_selects() -> None:
 async def test_a_bar_under_the_cursor_is_as_long_as_it_was() -> None:
     state = make_store("one gpu", sample(gpu()))
     app = app_of(state, Obedient(state))
-    styles.use(native=True, dark=True)
     async with app.run_test(size=(100, 24)) as pilot:
         app.query_one("DeviceList").focus()
         await settle(pilot)

@@ -25,6 +25,7 @@ from tui.devices.views.large_history import (
     collect_readings,
     count_pictures,
     draw_area,
+    grid_rows,
     large_lines,
     large_rows,
     list_figures,
@@ -87,7 +88,8 @@ def test_bursts_look_different_from_a_steady_load() -> None:
     before = [plain(row) for row in draw_area([None, None, idle, None], 2)]
     # Before the first reading, the picture has its ground.
     assert before == ["    ", "\u00b7\u00b7\u2581 "]
-    assert drawn == ["\u2591   ", "\u2591   ", "\u2591   ", "\u2588\u2588\u2581 "]
+    # Dots mark the top of the scale where the area leaves it free.
+    assert drawn == ["\u2591\u00b7\u00b7\u00b7", "\u2591   ", "\u2591   ", "\u2588\u2588\u2581 "]
 
 
 def test_a_cell_between_the_mean_and_the_highest_has_two_colors() -> None:
@@ -160,9 +162,13 @@ def test_the_area_grows_with_the_mean_and_gaps_stay_blank(
     for column, actual in enumerate(readings):
         cells = "".join(row[column] for row in drawn)
         ground = all(reading is None for reading in readings[: column + 1])
-        assert (cells.strip() in ("", "\u00b7" * ground)) == (actual is None)
+        marks = [cells[row] for row in grid_rows(rows)]
+        assert all(mark != " " for mark in marks)
+        assert (not cells.strip(" \u00b7")) == (actual is None)
+        assert (cells[-1] == "\u00b7") == ground
         if actual is not None:
-            solid = sum(glyphs.GLYPHS.vertical.index(c) + 1 for c in cells if c not in " \u2591")
+            steps = glyphs.GLYPHS.vertical
+            solid = sum(steps.index(c) + 1 for c in cells if c not in " \u2591\u00b7")
             assert solid == max(1, round(actual.mean * rows * 8))
 
 

@@ -175,6 +175,16 @@ class Shaded(Span):
     between blocks."""
 
 
+@dataclass(frozen=True, slots=True)
+class Patterned(Span):
+    """A fill that a pattern distinguishes from others where colors cannot."""
+
+    solid: str = ""
+    """The character in place of each one of the pattern where a theme has exact colors."""
+    end: str = ""
+    """The one in place of the last, which may leave a gap; empty for no other."""
+
+
 SHADES = 8
 """Shades of the color of an area."""
 Line = tuple[Span, ...]

@@ -33,6 +33,7 @@ from tui.kit.lines import (
     SHADES,
     SLATES,
     Line,
+    Patterned,
     Shaded,
     Span,
     TextStyle,
@@ -400,16 +401,16 @@ def strip_of(spans: Line, cells: int, base: Style, over: Style | None = None) ->
     # Equal styles become one segment, because each takes some forty bytes of output. A blank takes
     # the style of its neighbor where it looks the same in it.
     for span in filled:
-        key = _key(span)
-        own = merged.upright(key) if merged.reversed and _is_bar(span.text) else merged[key]
+        key, drawn = _key(span), _drawn_text(span)
+        own = merged.upright(key) if merged.reversed and _is_bar(drawn) else merged[key]
         if own is not style and own != style and text:
             shares = _are_equal_behind_blanks(style, own)
-            if shares and not span.text.strip(" "):
+            if shares and not drawn.strip(" "):
                 own = style
             elif not (shares and not text.strip(" ")):
                 segments.append(Segment(text, style))
                 text = ""
-        text, style = text + span.text, own
+        text, style = text + drawn, own
     if text:
         segments.append(Segment(text, style))
     return Strip(segments, cells)
@@ -421,6 +422,13 @@ def _are_equal_behind_blanks(one: Style, other: Style) -> bool:
     return one.bgcolor == other.bgcolor and not any(
         style.reverse or style.underline or style.strike for style in (one, other)
     )
+
+
+def _drawn_text(span: Span) -> str:
+    """Return the characters of a span, which a theme with exact colors draws solid."""
+    if isinstance(span, Patterned) and _Present.ground is not PLAIN_GROUND:
+        return span.solid * (span.width - 1) + (span.end or span.solid)
+    return span.text
 
 
 _StyleKey = Union[TextStyle, tuple[TextStyle, int], tuple[TextStyle, int, int, TextStyle]]

@@ -352,10 +352,13 @@ def draw_history(
 
 
 def _draw_step(share: float | None) -> str:
-    """Return the glyph of a share of one row, at least the lowest; a blank for none."""
+    """Return the glyph of a share of one row, at least the lowest; a blank for none.
+
+    The highest leaves a gap, so that the histories of neighboring rows stay apart.
+    """
     if share is None:
         return " "
-    steps = glyphs.GLYPHS.vertical
+    steps = glyphs.GLYPHS.vertical[:-1]
     return steps[max(0, math.ceil(share * len(steps)) - 1)]
 
 

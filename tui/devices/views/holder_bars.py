@@ -15,12 +15,23 @@ from tui.core.text import numbers as text
 from tui.core.text.commands import distinguish
 from tui.devices.memory.model import Slice, Value
 from tui.devices.state.devices import CPU, DeviceView, find_last_reading
-from tui.devices.views.history import title_rule
-from tui.devices.views.memory import RUNNER, STYLES, bar_cells
+from tui.devices.views.memory import RUNNER, bar_cells, draw_sample, fill_cells
 from tui.devices.views.memory_account import is_worker
 from tui.devices.views.process_rows import find_job, is_unattributed
 from tui.kit.bars import LEFT_GAP, LOWER_GAP
-from tui.kit.lines import LAYERS, ON_LAYERS, Line, Span, TextStyle, cell_len, fit, left, right
+from tui.kit.lines import (
+    LAYERS,
+    ON_LAYERS,
+    Line,
+    Span,
+    TextStyle,
+    cell_len,
+    fit,
+    fit_line,
+    left,
+    right,
+    width,
+)
 from tui.monitor.messages import Device, GpuProcess
 
 Kind = Literal["process", "unattributed", "driver", "free"]
@@ -177,11 +188,15 @@ def _heading(gpus: Sequence[HeldMemory], cells: int) -> Line:
     """Return the heading, which explains the parts that are no process's."""
     kinds = {part.kind for gpu in gpus for part in gpu.parts}
     signs = [
-        f"{glyphs.GLYPHS.slices[kind]} {kind}"
+        (Span("   "), draw_sample(kind), Span(f" {kind}", TextStyle.QUIET))
         for kind in ("unattributed", "driver", "free")
         if kind in kinds
     ]
-    return title_rule(["   ".join([TITLE, *signs]), TITLE], cells)
+    start = (Span(glyphs.GLYPHS.rule, TextStyle.REST), Span(f" {TITLE}", TextStyle.QUIET))
+    explained = (*start, *(span for sign in signs for span in sign))
+    heading = explained if width(explained) + 2 <= cells else start
+    rule = glyphs.GLYPHS.rule * (cells - width(heading) - 1)
+    return fit_line((*heading, Span(" "), Span(rule, TextStyle.REST)), cells)
 
 
 def _bar_row(
@@ -197,19 +212,17 @@ def _bar_row(
     spans: list[Span] = []
     # The last row of several is the gap to the next bar.
     last = height > 1 and row == height - 1
-    for key, width in bar_cells(slices, gpu.total, cells):
+    for key, size in bar_cells(slices, gpu.total, cells):
         part = gpu.parts[int(key)]
         if part.holder is None:
-            fill = glyphs.GLYPHS.slices[part.kind]
-            style = STYLES.get(part.kind, TextStyle.REST)
             blank = part.kind == "free" and row > 0
-            spans.append(Span((" " if blank else fill) * width, style))
+            spans.append(Span(" " * size) if blank else fill_cells(part.kind, size, cut=last))
         else:
             color, selected = colors[part.job], row == 0 and part.holder in chosen
             beside = bool(spans)
-            fitting = _fit_words(part.words, width - 2)
+            fitting = _fit_words(part.words, size - 2)
             words = fitting[row] if row < len(fitting) and not last else ""
-            spans += _filled(words, width, color, selected=selected, last=last, beside=beside)
+            spans += _filled(words, size, color, selected=selected, last=last, beside=beside)
     return spans
 
 

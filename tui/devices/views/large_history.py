@@ -275,7 +275,8 @@ def draw_area(
     """Return the rows of the picture from the top; a zero is the lowest step, a gap is blank.
 
     A cell between the mean and the highest value has two colors: the area's and a darker one. The
-    area is darker towards the bottom, and before the first reading there is its ground.
+    area is darker towards the bottom, and before the first reading there is its ground. Behind the
+    area, dots mark the top of the scale and its middle.
 
     Args:
         readings: of each cell, as shares of the scale.
@@ -285,22 +286,34 @@ def draw_area(
     steps = glyphs.GLYPHS.vertical
     high = rows * len(steps)
     begin = count_before(readings)
+    grid, dot = grid_rows(rows), (glyphs.GLYPHS.zero, TextStyle.REST)
     lines = []
     for row in range(rows):
         base = (rows - 1 - row) * len(steps)
         shade = row * (SHADES - 1) // max(1, rows - 1)
         ground = begin if base == 0 else 0
         drawn = [_draw_cell(reading, high, base, style) for reading in readings[ground:]]
+        if row in grid:
+            drawn = [dot if text == " " else (text, own) for text, own in drawn]
         area = (
             ("".join(text for text, _ in run), own)
             for own, run in itertools.groupby(drawn, key=lambda cell: cell[1])
         )
         spans = (
-            Span(text, own) if own is FULL_REACHES[style] else Shaded(text, own, shade)
+            Span(text, own)
+            if own in (FULL_REACHES[style], TextStyle.REST)
+            else Shaded(text, own, shade)
             for text, own in area
         )
         lines.append((*draw_ground(ground), *spans))
     return lines
+
+
+def grid_rows(rows: int) -> tuple[int, ...]:
+    """Return the rows of a picture that end at the top of the scale or at its middle."""
+    if rows < LOW_ROWS:
+        return ()
+    return (0, rows // 2) if rows >= LEAST_ROWS and rows % 2 == 0 else (0,)
 
 
 def _draw_cell(

@@ -16,25 +16,27 @@ from tui.devices.memory.model import Absent, Reading, Stale, Value, format_readi
 from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.views.device_columns import shorten_name
 from tui.kit.commands.command import TABS, key_text
-from tui.kit.lines import Line, Span, TextStyle, fit, fit_line, flow, paragraph, width
+from tui.kit.lines import Line, Patterned, Span, TextStyle, fit, fit_line, flow, paragraph, width
 
 STYLES = {
     "allocated": TextStyle.ALLOCATED,
     "unique": TextStyle.ALLOCATED,
-    "cached": TextStyle.CACHED_REACH,
+    "cached": TextStyle.CACHED_AREA,
     "workspace": TextStyle.CONTEXT,
-    "shared": TextStyle.CACHED_REACH,
-    "context": TextStyle.CONTEXT_REACH,
-    "process": TextStyle.CONTEXT_REACH,
+    "shared": TextStyle.CACHED_AREA,
+    "context": TextStyle.CONTEXT,
+    "process": TextStyle.CONTEXT,
     "ours": TextStyle.CONTEXT,
-    "process_and_others": TextStyle.OTHERS_REACH,
-    "others": TextStyle.OTHERS_REACH,
+    "process_and_others": TextStyle.OTHERS,
+    "others": TextStyle.OTHERS,
     **dict.fromkeys(OTHER_PARTS, TextStyle.OTHERS),
     "driver": TextStyle.SYSTEM,
-    "unattributed": TextStyle.SYSTEM,
+    "unattributed": TextStyle.QUIET,
 }
-"""Styles of the bar's cells by the key of a slice. Shades have a darker color behind them, because
-some terminals draw them faint."""
+"""Styles of the bar's cells by the key of a slice."""
+KEPT_PATTERNS = ("workspace", "ours", *OTHER_PARTS, "free", "unknown")
+"""Slices that keep their pattern in exact colors, as another slice or the track has their color."""
+UPPER_HALF = "▀"
 LEAST_SPLIT = 3
 """The fewest cells of another process in a bar that are split into its parts."""
 OTHERS_SHOWN = 3
@@ -77,11 +79,41 @@ def bar_line(gauge: Gauge, cells: int) -> Line:
     if total is None or total <= 0:
         reason = gauge.total.reason if isinstance(gauge.total, Absent) else "it is zero"
         return (Span(fit(f"no bar, the total is not known: {reason}", cells), TextStyle.QUIET),)
-    fills = glyphs.GLYPHS.slices
     return tuple(
-        Span(fills[key] * count, STYLES.get(key, TextStyle.REST))
+        fill_cells(key, count)
         for key, count in bar_cells(_with_others_split(gauge, total, cells), total, cells)
     )
+
+
+def fill_cells(key: str, cells: int, *, cut: bool = False) -> Span:
+    """Return a slice of a bar.
+
+    Where it is solid, it ends in a gap to the next one: colors may be alike to the user.
+
+    Args:
+        key: of the slice.
+        cells: its width.
+        cut: leave a gap to what is below the bar, where the slice is solid.
+    """
+    steps = glyphs.GLYPHS.horizontal
+    solid, end = (UPPER_HALF, UPPER_HALF) if cut else (steps[-1], steps[-2])
+    return _fill(glyphs.GLYPHS.slices[key] * cells, key, solid, end)
+
+
+def draw_sample(key: str) -> Span:
+    """Return what stands for a slice in a legend.
+
+    A full cell would merge with the bar above it.
+    """
+    drawn = glyphs.GLYPHS.slices[key]
+    sample = glyphs.GLYPHS.gauge
+    return _fill(sample if drawn == glyphs.GLYPHS.vertical[-1] else drawn, key, sample)
+
+
+def _fill(text: str, key: str, solid: str, end: str = "") -> Span:
+    style = STYLES.get(key, TextStyle.REST)
+    patterned = glyphs.GLYPHS.ascii or key in KEPT_PATTERNS
+    return Span(text, style) if patterned else Patterned(text, style, solid, end)
 
 
 def _with_others_split(gauge: Gauge, total: int, cells: int) -> list[Slice]:
@@ -143,19 +175,10 @@ def _legend_item(part: Slice, size: str, keys: Sequence[str]) -> Line:
     """Return an entry of the legend, with the glyphs of all its slices."""
     quiet = isinstance(part.bytes, Stale)
     return (
-        *(Span(_sample(key), STYLES.get(key, TextStyle.REST)) for key in keys),
+        *map(draw_sample, keys),
         Span(f" {part.label} "),
         Span(size, TextStyle.QUIET if quiet else TextStyle.STRONG),
     )
-
-
-def _sample(key: str) -> str:
-    """Return what stands for a slice in the legend.
-
-    A full cell would merge with the bar above it.
-    """
-    drawn = glyphs.GLYPHS.slices[key]
-    return glyphs.GLYPHS.gauge if drawn == glyphs.GLYPHS.vertical[-1] else drawn
 
 
 def other_lines(
@@ -197,7 +220,7 @@ def _other_line(other: ProcessMemory, format_size: text.SizeFormat) -> Line:
         label = key.removeprefix("other_")
         style = TextStyle.QUIET if isinstance(size, Stale) else TextStyle.STRONG
         spans += [
-            Span(glyphs.GLYPHS.slices[key], STYLES[key]),
+            draw_sample(key),
             Span(f" {label} "),
             Span(f"{format_reading(size, format_size)} ", style),
         ]
