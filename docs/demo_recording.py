@@ -185,12 +185,7 @@ async def play(
         await until(settled)
         win = _ratio(session.state, WIN)
         _require(win > LEAST_WIN, f"the GPU wins by {win:.1f}x alone")
-        doubts = [
-            warning
-            for run in session.state.runs.book.values()
-            for warning in (run.result.warnings if run.result is not None else ())
-        ]
-        _require(not doubts, f"{WIN}: {', '.join(doubts)}")
+        _require(not _list_doubts(session.state), f"{WIN}: {_list_doubts(session.state)}")
         show(f"The GPU is {win:.0f} times as fast", WIN)
         await asyncio.sleep(READ_S)
         session.run([LOSS], ["cpu", "cuda:0"], "quick")
@@ -198,6 +193,7 @@ async def play(
         await until(settled)
         loss = 1 / _ratio(session.state, LOSS)
         _require(loss > 1.1, f"the tiny model takes {loss:.1f}x the time on the GPU alone")
+        _require(not _list_doubts(session.state), f"{LOSS}: {_list_doubts(session.state)}")
         show("It loses: launching takes longer than computing", LOSS)
         await asyncio.sleep(READ_S - STEP_S)
         show("Swept over widths: where the lines cross, the GPU wins", LOSS, view="detail")
@@ -259,6 +255,12 @@ def _require(confirmed: bool, otherwise: str) -> None:
     """
     if not confirmed:
         raise SystemExit(f"{otherwise}: record again on a quiet machine")
+
+
+def _list_doubts(state: WorkbenchState) -> str:
+    """Return the warnings of all runs; empty without any."""
+    results = [run.result for run in state.runs.book.values() if run.result is not None]
+    return ", ".join(warning for result in results for warning in result.warnings)
 
 
 def _ratio(state: WorkbenchState, workload: str) -> float:
@@ -410,6 +412,8 @@ def main() -> None:
         os.environ["GPU_WORKBENCH_STATE"] = str(folder / "state")
         os.environ["GPU_WORKBENCH_CONFIG"] = str(folder / "config.toml")
         os.environ[VARIABLE] = str(folder / "memory.pickle")
+        # The screen and the monitor then have a core of their own, and disturb no timing.
+        os.environ["OMP_NUM_THREADS"] = str(max(1, len(os.sched_getaffinity(0)) - 1))
         made, snapshot = folder / DEMO, Path(os.environ[VARIABLE])
         with gpus() as simulated:
             asyncio.run(record(made, folder, snapshot, arguments.convolution, simulated=simulated))

@@ -22,7 +22,7 @@ STYLES = {
     "allocated": TextStyle.ALLOCATED,
     "unique": TextStyle.ALLOCATED,
     "cached": TextStyle.CACHED_AREA,
-    "workspace": TextStyle.CONTEXT,
+    "workspace": TextStyle.LAYER_D,
     "shared": TextStyle.CACHED_AREA,
     "context": TextStyle.CONTEXT,
     "process": TextStyle.CONTEXT,
@@ -34,7 +34,7 @@ STYLES = {
     "unattributed": TextStyle.QUIET,
 }
 """Styles of the bar's cells by the key of a slice."""
-KEPT_PATTERNS = ("workspace", "ours", *OTHER_PARTS, "free", "unknown")
+KEPT_PATTERNS = ("ours", *OTHER_PARTS, "free", "unknown")
 """Slices that keep their pattern in exact colors, as another slice or the track has their color."""
 UPPER_HALF = "▀"
 LEAST_SPLIT = 3

@@ -326,7 +326,7 @@ class VerdictPane(SnapshotPane):
         return [*chart, *legend]
 
     def _legend(self, timeline: Timeline, cells: int, rows: int) -> list[Line]:
-        """Draw the legend of a picture with a number of rows."""
+        """Draw the legend of a picture with a number of rows, or the first lines of it that fit."""
         moment = self.moment_of(self.sizes_need("site", self.oom))
         if moment is not None and self.oom is not None:
             moment = replace(moment, words="")  # the title has the event
@@ -338,6 +338,9 @@ class VerdictPane(SnapshotPane):
             least=layers.least_drawn(timeline, rows),
             purposes=False,
         )
+        # The largest layers stand first.
+        while len(legend) > 1 and layers.rows_of(timeline, rows - len(legend)) < LEAST_CHART_ROWS:
+            legend.pop()
         return [line(INDENT, *row) for row in legend]
 
     def _lines_of(self, cells: int) -> list[Line]:
