@@ -548,7 +548,10 @@ def test_a_process_that_failed_between_two_readings_has_words_and_no_flat_block(
     after = tuple(replace(row.points[-1], at=at + number) for number in range(1, 9))
     late = replace(row, points=(replace(row.points[-1], at=at - 0.1), *after))
     (words,) = [plain(each) for each in plot_of(late, "time", 100, 30)]
-    assert words.startswith("Too fast for a curve: 1 sample before its OOM.")
+    assert words.startswith("  Too fast for a curve: 1 sample before its OOM.")
+    bare = replace(late, log=None)
+    (words,) = [plain(each) for each in plot_of(bare, "time", 100, 30)]
+    assert words.endswith("watch --record stores each allocation.")
     assert len(plot_of(row, "time", 100, 30)) > 1
 
 

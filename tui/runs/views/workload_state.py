@@ -40,6 +40,8 @@ def describe_progress(progress: Progress, *, timed: bool) -> str:
         progress: of a run that has not ended.
         timed: the time so far is shown beside it.
     """
+    if progress.phase == "measuring the ceiling":
+        return "measuring the ceiling of this machine, which is done once"
     if progress.phase != "measuring":
         return format_phase(progress.phase)
     half, estimate = progress.half_width, progress.estimate_s

@@ -12,7 +12,7 @@ from typing import Literal
 from tui.allocators.messages import NO_TORCH
 from tui.core.text import numbers as text
 from tui.devices.state.watched_processes import StepPoint
-from tui.kit.lines import Line, TextStyle, paragraph
+from tui.kit.lines import Line, Span, TextStyle, paragraph
 from tui.kit.plot import LEAST_CELLS, LEAST_HEIGHT, Axis, Curve, Event, Level, Plot, fit_plot_lines
 from tui.kit.scale import Scale, below, scale_for
 from tui.watch.runs.ooms import Oom
@@ -65,19 +65,19 @@ def plot_of(row: WatchedDevice, over: Over, cells: int, rows: int) -> list[Line]
     if cells < LEAST_CELLS or height < LEAST_PLOT:
         return []
     if words := _describe_too_few(row):
-        return paragraph(words, cells, TextStyle.QUIET)
+        return _explain(words, cells)
     if over == "steps":
         placed = [(point, point.step) for point in row.points if point.step is not None]
         if len({step for _, step in placed}) < 2:
             why = row.why_no_agent or "fewer than two steps were seen"
             words = f"No plot over steps: {why}. A plots over time."
-            return paragraph(words, cells, TextStyle.QUIET)
+            return _explain(words, cells)
         points = [(float(step), point) for point, step in placed]
         marks = [(float(mark.step), mark) for mark in row.marks if mark.step is not None]
         axis = Axis("steps", "", _scale([place for place, _ in (*points, *marks)]))
     else:
         if len({point.at for point in row.points}) < 2:
-            return paragraph("No plot: it needs two readings.", cells, TextStyle.QUIET)
+            return _explain("No plot: it needs two readings.", cells)
         began = row.points[0].at
         ooms = [mark.at for mark in row.marks if mark.kind == "OOM"]
         shown = crop_idle(row.points, oom_at=max(ooms, default=None))
@@ -92,6 +92,15 @@ def plot_of(row: WatchedDevice, over: Over, cells: int, rows: int) -> list[Line]
     return _draw(plot, cells, rows)
 
 
+def _explain(words: str, cells: int) -> list[Line]:
+    """Return why there is no plot, indented like the text above."""
+    lines = paragraph(words, max(1, cells - len(_INDENT)), TextStyle.QUIET)
+    return [(Span(_INDENT), *each) for each in lines]
+
+
+_INDENT = "  "
+
+
 def _describe_too_few(row: WatchedDevice) -> str:
     """Say that a process ran out of memory before it was read often enough for a curve."""
     if row.at_oom is None or not row.points:
@@ -104,7 +113,9 @@ def _describe_too_few(row: WatchedDevice) -> str:
     if before >= LEAST_BEFORE_OOM:
         return ""
     words = f"Too fast for a curve: {text.count(before, 'sample')} before its OOM."
-    return f"{words} o opens the snapshot, L its timeline." if _has_history(row) else words
+    if _has_history(row):
+        return f"{words} o opens the snapshot, L its timeline."
+    return f"{words} watch --record stores each allocation."
 
 
 def _has_history(row: WatchedDevice) -> bool:
