@@ -94,6 +94,7 @@ def test_a_cpu_may_sum_in_another_order() -> None:
     assert made.finish().wrong == 0
 
 
+@VARIANT
 def test_a_verified_burn_says_how_often_it_compared() -> None:
     result = ok("burn", seconds=1, n=64, verify="on", every=5)
     ticks = len(result.charts[0].places)

@@ -70,6 +70,7 @@ def test_the_error_of_tf32_is_some_hundred_times_that_of_float32() -> None:
     assert 100 < grown < 3000
 
 
+@VARIANT
 def test_products_of_several_shapes_come_with_the_facts_of_a_result() -> None:
     result = ok("matmul_shapes")
     facts = dict(

@@ -106,6 +106,7 @@ def test_cudas_text_is_explained_piece_by_piece_in_its_order() -> None:
     assert explained("something else") == []
 
 
+@VARIANT
 def test_the_largest_batch_stays_within_the_budget() -> None:
     result = ran("batch_until_oom", batch=1024, mib=16)
     assert result.status == "ok"

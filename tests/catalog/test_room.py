@@ -22,7 +22,7 @@ DECODER: dict[str, Setting] = {"width": 128, "heads": 8, "kv_heads": 2, "layers"
     ("workload", "parameters"),
     [
         ("matmul_sweep", {"largest": 384, "smallest": 96}),
-        ("tf32", {"n": 384}),
+        pytest.param("tf32", {"n": 384}, marks=VARIANT),
         ("attention", {**ATTENTION, "heads": 1}),
         pytest.param("attention", {**ATTENTION, "heads": 8, "mask": "causal"}, marks=VARIANT),
         pytest.param(
@@ -31,7 +31,7 @@ DECODER: dict[str, Setting] = {"width": 128, "heads": 8, "kv_heads": 2, "layers"
             marks=VARIANT,
         ),
         ("linalg", {"n": 256, "right": 16}),
-        ("matmul_float8", {"n": 384}),
+        pytest.param("matmul_float8", {"n": 384}, marks=VARIANT),
         ("reductions", {"rows": 512, "columns": 512}),
         ("matmul", {"n": 384}),
         ("matmul", {"n": 384, "cache": "cold"}),
@@ -39,12 +39,12 @@ DECODER: dict[str, Setting] = {"width": 128, "heads": 8, "kv_heads": 2, "layers"
         pytest.param("reductions", {"rows": 512, "columns": 512, "cache": "cold"}, marks=VARIANT),
         ("device_copy", {"mib": 4}),
         pytest.param("device_copy", {"mib": 4, "cache": "cold"}, marks=VARIANT),
-        ("load_weights", {"mib": 16}),
+        pytest.param("load_weights", {"mib": 16}, marks=VARIANT),
         pytest.param("load_weights", {"mib": 16, "cache": "cold"}, marks=VARIANT),
-        ("decode_gemm", {"n": 384}),
+        pytest.param("decode_gemm", {"n": 384}, marks=VARIANT),
         pytest.param("decode_gemm", {"n": 384, "cache": "cold"}, marks=VARIANT),
         pytest.param("decode_gemm", {"n": 384, "m": 64, "dtype": "float32"}, marks=VARIANT),
-        ("optimizer_step", {"width": 128, "layers": 4}),
+        pytest.param("optimizer_step", {"width": 128, "layers": 4}, marks=VARIANT),
         pytest.param(
             "optimizer_step",
             {"width": 128, "layers": 4, "optimizer": "sgd", "way": "foreach"},
@@ -60,7 +60,7 @@ DECODER: dict[str, Setting] = {"width": 128, "heads": 8, "kv_heads": 2, "layers"
             {**DECODER, "length": 128, "dtype": "float32", "kv_heads": 8},
             marks=VARIANT,
         ),
-        ("llm_decode", {**DECODER, "context": 64, "largest": 4}),
+        pytest.param("llm_decode", {**DECODER, "context": 64, "largest": 4}, marks=VARIANT),
         pytest.param(
             "llm_decode",
             {**DECODER, "context": 64, "largest": 4, "dtype": "float32"},

@@ -108,6 +108,7 @@ def test_no_requirement_of_the_program_is_torch() -> None:
     assert "torch" not in dependencies
 
 
+@VARIANT
 def test_what_needs_no_torch_works_without_it(bare: Path) -> None:
     listed = _program(bare, "list")
     assert (listed.returncode, listed.stderr) == (0, "")

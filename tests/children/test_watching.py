@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.children.sessions import until
 from tests.screens.helpers import environment, gpu, sample, torch_gpu
+from tests.tiers import VARIANT
 from tui.recordings import lines
 from tui.recordings.lines import AnyEvent
 from tui.recordings.recorder import Recorder
@@ -14,6 +15,7 @@ from tui.runs.session.session import Session
 from workloads.protocol import messages
 
 
+@VARIANT
 async def test_a_watch_that_ends_is_started_anew_and_all_of_it_is_recorded(tmp_path: Path) -> None:
     path = tmp_path / "recording.jsonl"
     session = Session(interval=None, attachments=[Recorder(path)])

@@ -92,6 +92,7 @@ def test_the_pythons_are_listed_with_their_torch(boxes: Boxes) -> None:
     assert "error" not in host
 
 
+@VARIANT
 def test_a_host_without_torch_says_which_option_names_a_python(boxes: Boxes) -> None:
     _add_pythons(boxes, "a", {"python3": "-S", "python": "-S"})
     done = _doctor(boxes, "--host", "a")

@@ -177,6 +177,7 @@ def test_the_ranks_of_a_users_workload_read_it_from_memory(boxes: Boxes, tmp_pat
     assert "ranks: 2 (processes that took part" in done.stdout
 
 
+@VARIANT
 def test_a_python_without_torch_says_which_option_names_another(boxes: Boxes) -> None:
     boxes.add("a", f'while [ "$1" != -c ]; do shift; done; {BARE_PYTHON[7:]}')
     done = _run(boxes, *SMALL, "--host", "a", "--no-store")

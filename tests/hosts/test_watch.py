@@ -95,6 +95,7 @@ def test_rows_are_grouped_by_host_and_the_ranks_of_a_job_over_hosts(
     assert parts[4] == [WHAT_IS_READ]
 
 
+@VARIANT
 def test_it_goes_on_until_the_process_has_ended(boxes: Boxes, target: ScriptedTarget) -> None:
     target.make(1)
     target.do("churn", 0, 40)

@@ -23,6 +23,7 @@ def _links(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, capture_output=True, text=True, timeout=200, check=False)
 
 
+@VARIANT
 def test_a_machine_without_two_gpus_says_that_nothing_was_measured() -> None:
     done = _links("--device", "cpu")
     assert (done.returncode, done.stderr) == (1, "")

@@ -10,6 +10,7 @@ from tests.monitor.conftest import Start
 from tests.monitor.process import MonitorProcess
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import Gpu, Proc, Scenario, uuid
+from tests.tiers import VARIANT
 from tui.monitor.messages import Device, Sample
 from tui.monitor.nvml import PERMANENT, REASONS, Code
 
@@ -92,7 +93,11 @@ TRANSIENT = [Code.UNKNOWN, Code.TIMEOUT, Code.UNINITIALIZED]
 @pytest.mark.parametrize(
     "code",
     [
-        pytest.param(code, id=f"{'T4' if code == Code.NOT_SUPPORTED else 'T5'}-{code.name}")
+        pytest.param(
+            code,
+            id=f"{'T4' if code == Code.NOT_SUPPORTED else 'T5'}-{code.name}",
+            marks=[] if code in (CODES[0], TRANSIENT[0]) else VARIANT,
+        )
         for code in [*CODES, *TRANSIENT]
     ],
 )
@@ -251,6 +256,7 @@ THREE = Scenario(devices=tuple(Gpu(uuid=uuid(number), util=number) for number in
         pytest.param({"value": 0}, id="T7-null-handle"),
     ],
 )
+@VARIANT
 def test_a_device_without_a_handle_is_a_row_and_is_never_asked(
     monitor: Start, scripted_nvml: ScriptedNvml, answer: dict[str, int]
 ) -> None:

@@ -15,6 +15,7 @@ import pytest
 from tests.children.sessions import lines, saying, until
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import busy_box
+from tests.tiers import VARIANT
 from tui.core.child.launch import FOLDER, Launched, launch
 from tui.monitor import serve_command
 from tui.runs.session.session import Session
@@ -50,6 +51,7 @@ async def test_it_is_taken_over_with_what_it_has_said(
     assert monitor.poll() is not None
 
 
+@VARIANT
 async def test_one_that_has_died_meanwhile_starts_anew(tmp_path: Path) -> None:
     dead = launch((sys.executable, "-c", "raise SystemExit(3)"))
     dead.wait()

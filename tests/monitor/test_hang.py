@@ -86,6 +86,7 @@ def test_a_device_before_the_one_that_hangs_is_shown(monitor: Start) -> None:
     assert [device.id for device in sample.devices] == [uuid(0)]
 
 
+@VARIANT
 def test_t11_slow_calls_make_looks_rarer_and_never_overlap(
     monitor: Start, scripted_nvml: ScriptedNvml
 ) -> None:

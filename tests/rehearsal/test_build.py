@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.rehearsal import small_torch
-from tests.tiers import with_variants
+from tests.tiers import VARIANT, with_variants
 from tui.rehearsal.device import build, prepare
 from tui.rehearsal.device.compiler import find_compiler
 from tui.rehearsal.device.imports import read_imports
@@ -74,6 +74,7 @@ def test_a_library_that_is_no_library_is_named(tmp_path: Path) -> None:
         read_imports(tmp_path)
 
 
+@VARIANT
 def test_a_build_is_made_once_and_leaves_nothing_else(
     torch: TorchInstallation, tmp_path: Path
 ) -> None:

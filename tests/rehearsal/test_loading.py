@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.rehearsal import small_torch
+from tests.tiers import VARIANT
 from tui.rehearsal.device import build, prepare
 from tui.rehearsal.device.installation import TorchInstallation
 from tui.rehearsal.device.prepare import SimulatedDevice
@@ -178,6 +179,7 @@ print(json.dumps([*ends, middle, read(at, 100)]))
     assert start == "00" * 50 + "07" * 50
 
 
+@VARIANT
 def test_copies_onto_the_device_are_stored(device: SimulatedDevice, env: dict[str, str]) -> None:
     grown, first, middle, last = run(device, COPIES, env)
     assert (first, middle, last) == ("070707", "070707", "070707")

@@ -88,6 +88,7 @@ def _make_sessions(tmp_path: Path) -> None:
     state.close()
 
 
+@VARIANT
 def test_runs_are_printed_as_the_table_that_export_prints(program: Program) -> None:
     assert program(*RUN).code == 0
     done = program(*RUN, "--runs", "2", "--markdown")

@@ -37,6 +37,7 @@ HELPED = {
 }
 
 
+@VARIANT
 async def test_every_pane_is_explained_by_the_question_mark() -> None:
     async with running((80, 24), "one gpu") as on:
         for keys, title in HELPED.items():

@@ -76,6 +76,7 @@ async def playing(
     ("size", "device"),
     [((60, 20), "2x H200"), ((80, 24), "x H200"), ((120, 40), "x H200")],
 )
+@VARIANT
 async def test_the_header_says_replay_and_where_it_is(
     tmp_path: Path, size: tuple[int, int], device: str
 ) -> None:
@@ -129,6 +130,7 @@ async def test_keys_pause_hasten_and_slow_it_and_begin_anew(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("key", ["r", "R", "e", "N", "equals_sign", "x"])
+@VARIANT
 async def test_a_key_that_would_ask_the_runner_says_why_it_does_nothing(
     tmp_path: Path, key: str
 ) -> None:
@@ -305,6 +307,7 @@ async def test_a_page_of_the_demo_keeps_its_keys_beside_a_scene(tmp_path: Path) 
         await on.shows("The GPU wins", "P pause")
 
 
+@VARIANT
 async def test_what_ran_when_the_recording_ended_is_not_said_to_run(tmp_path: Path) -> None:
     events: list[tuple[float, AnyEvent]] = [
         (0.0, hello(workload())),

@@ -122,6 +122,7 @@ async def test_an_empty_store_says_how_results_come(place: Path) -> None:
         assert not place.exists()
 
 
+@VARIANT
 async def test_without_a_store_or_with_readonly_it_says_why_nothing_is_kept(place: Path) -> None:
     async with running() as at:
         at.app.stores_results = False
@@ -442,6 +443,7 @@ def _newer(place: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "words"), [(_rubbish, "it is damaged"), (_newer, "it is of version 99")]
 )
+@VARIANT
 async def test_a_store_that_cannot_be_read_is_a_line_and_the_tab_lives(
     spoil: Callable[[Path], None], words: str, place: Path
 ) -> None:

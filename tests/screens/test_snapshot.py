@@ -214,6 +214,7 @@ async def test_the_moment_is_the_same_in_all_views() -> None:
         assert "at the peak (event 11205)" in on.text
 
 
+@VARIANT
 async def test_sites_are_searched_grouped_and_unfolded() -> None:
     async with running() as on:
         await open_file(on, TRAINING)
@@ -304,6 +305,7 @@ async def test_layers_are_chosen_stacked_and_clicked() -> None:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+@VARIANT
 async def test_without_a_history_the_timeline_says_how_to_record_one(
     size: tuple[int, int], tmp_path: Path
 ) -> None:
@@ -387,6 +389,7 @@ async def test_two_files_are_compared() -> None:
         assert "b group by" in on.rows[-1]
 
 
+@VARIANT
 async def test_the_picker_beside_the_example_begins_in_the_working_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

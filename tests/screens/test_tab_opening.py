@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.screens.app_helpers import Running, running
+from tests.tiers import VARIANT
 from tui.app.tab_screens import STYLES
 from tui.kit.commands.command import TABS
 from tui.snapshots.screens.tab import SnapshotTab
@@ -101,6 +102,7 @@ async def test_no_timer_delays_the_drawing(monkeypatch: pytest.MonkeyPatch) -> N
         assert "delay_update" not in delays
 
 
+@VARIANT
 def test_no_module_is_imported_by_opening_a_tab() -> None:
     done = subprocess.run(
         [sys.executable, "-c", OPEN_ALL], cwd=ROOT, capture_output=True, text=True, check=True

@@ -9,7 +9,7 @@ import pytest
 from tests.screens.app_helpers import running
 from tests.screens.every_screen import busy_scene_events
 from tests.screens.test_hosts import host_events
-from tests.tiers import with_variants
+from tests.tiers import VARIANT, with_variants
 from tui.kit.pane import Pane
 
 SIZES = with_variants([(60, 20), (120, 40)], [(80, 24), (200, 60)])
@@ -24,6 +24,7 @@ def mixed(pane: Pane) -> bool:
 
 
 @pytest.mark.parametrize("size", SIZES)
+@VARIANT
 async def test_a_pane_has_one_style(size: tuple[int, int]) -> None:
     async with running(size, "empty", *busy_scene_events()) as on:
         for tab in ("1", "2", "4"):

@@ -28,6 +28,7 @@ async def test_a_run_on_the_cpu_has_its_host_memory_over_time(size: tuple[int, i
         assert all(len(row) <= size[0] for row in on.rows)
 
 
+@VARIANT
 async def test_it_stays_when_the_run_has_ended() -> None:
     over = watched(on_cpu(ended="ended"), over=True)
     async with opened(Scene((), (), watched=over), (120, 40)) as on:

@@ -295,6 +295,7 @@ async def test_ctrl_c_does_not_ask_about_a_run_that_has_ended_or_may_not_be_ende
         assert at.app.return_code == 130
 
 
+@VARIANT
 async def test_the_footer_has_no_key_that_would_only_say_why_it_does_nothing() -> None:
     async with on_runs(watched(unread()), size=(200, 55)) as at:
         await at.press("enter")
@@ -577,6 +578,7 @@ async def test_a_rehearsal_is_started_from_the_list_and_shown() -> None:
         assert asked[1] == RehearsalRequest("python 'my train.py'", "24G", "2", "9")
 
 
+@VARIANT
 async def test_a_rehearsal_shows_its_card_as_full_as_the_process_makes_it() -> None:
     note = RehearsalNote("L4", 1, 1, None, total=22 * GIB)
     async with on_runs(watched(device(), rehearsal=note)) as at:

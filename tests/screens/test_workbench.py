@@ -7,6 +7,7 @@ import pytest
 from tests.screens.app_helpers import running
 from tests.screens.helpers import NO_DRIVER, NOW, gpu, hello, sample, workload
 from tests.screens.results import compare_queued, compared, progress, queued, ran
+from tests.tiers import VARIANT
 from tui.core.events import RunnerStatus
 from workloads.protocol import messages
 
@@ -104,6 +105,7 @@ async def test_the_screen_follows_the_session_without_a_key() -> None:
         await on.until(lambda: "queued" in on.row("matmul"))
 
 
+@VARIANT
 async def test_figures_are_seen_to_grow_old_where_nothing_new_comes() -> None:
     late = [0.0]
     async with running(now=lambda: NOW + late[0]) as on:

@@ -57,6 +57,7 @@ async def test_the_detail_follows_the_cursor_while_a_filter_is_typed() -> None:
 
 
 @pytest.mark.parametrize("leave", ["i", "F", "m"])
+@VARIANT
 async def test_who_comes_back_to_a_kept_filter_comes_to_the_table(leave: str) -> None:
     async with running((120, 40)) as on:
         await on.press("slash", *"conv", "enter", leave, "escape", "r")
@@ -67,6 +68,7 @@ async def test_who_comes_back_to_a_kept_filter_comes_to_the_table(leave: str) ->
 FORTY = [workload(f"many_{number}", title="one of many") for number in range(40)]
 
 
+@VARIANT
 async def test_the_cursor_s_row_stays_on_the_screen() -> None:
     async with running((120, 40), "one gpu", hello(*FORTY)) as on:
         await on.press(*["j"] * 12)

@@ -193,6 +193,7 @@ async def test_the_detail_follows_the_cursor() -> None:
         assert on.row("Detail   mlp")
 
 
+@VARIANT
 async def test_resizing_keeps_the_focus_and_shows_it() -> None:
     async with running((120, 40)) as on:
         await on.press("i")

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tiers import VARIANT
 from tui.snapshots.read import limits
 from tui.snapshots.read.limits import estimate_memory
 from tui.snapshots.session.snapshot_reader import describe_death
@@ -60,6 +61,7 @@ def colliding_json(path: Path, frames: int) -> Path:
 @pytest.mark.parametrize(
     ("name", "make"), [("c.pickle", colliding_pickle), ("c.json", colliding_json)]
 )
+@VARIANT
 def test_the_process_that_reads_it_is_ended_by_the_signal_of_the_limit(
     tmp_path: Path, name: str, make: object
 ) -> None:

@@ -118,6 +118,7 @@ def test_a_key_typed_before_the_question_does_not_answer_it() -> None:
 
 
 @pytest.mark.parametrize("by", ["key", "signal"])
+@VARIANT
 def test_ctrl_c_at_the_question_ends_it_and_gives_the_terminal_back(
     by: str, stand_in: tuple[str, str]
 ) -> None:

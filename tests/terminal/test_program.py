@@ -263,6 +263,7 @@ def test_nvml_devices_are_listed_beside_the_cpu_and_their_memory_is_drawn(beside
     terminal.until_shows("Memory   cuda:1")
 
 
+@VARIANT
 def test_a_device_that_is_lost_keeps_its_row_and_the_others_live(beside: Beside) -> None:
     terminal = beside.terminal
     terminal.until_shows("cuda:0", "cuda:1", "140.4G")

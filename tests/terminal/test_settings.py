@@ -8,6 +8,7 @@ import pytest
 
 from tests.children.sessions import saying
 from tests.terminal.terminal import PROGRAM, Terminal
+from tests.tiers import VARIANT
 
 
 @pytest.fixture
@@ -37,6 +38,7 @@ def test_a_broken_file_is_named_in_the_log_and_after_the_end(
     assert place.read_text() == "refresh = = 2\n"
 
 
+@VARIANT
 def test_a_choice_made_in_the_workbench_is_written_at_its_end(
     argv: tuple[str, ...], tmp_path: Path
 ) -> None:

@@ -216,6 +216,7 @@ def test_t26_where_text_cannot_be_placed_one_line_says_what_to_do(
         assert "set TERM to its type, such as xterm-256color" in said
 
 
+@VARIANT
 def test_t26_NO_COLOR_draws_without_colours(argv: tuple[str, ...]) -> None:  # noqa: N802
     with Terminal(argv, variables={"NO_COLOR": "1"}) as terminal:
         terminal.until_shows("Devices", "Workloads", "cpu")

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from tests.hog import busy
-from tests.tiers import with_variants
+from tests.tiers import VARIANT, with_variants
 from tests.waiting import TIMEOUT_S
 from workloads.declare.tools import Within
 from workloads.measure import cpu_share, malloc
@@ -112,6 +112,7 @@ def test_a_cancel_is_heard_within_the_rounds() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/stat")
 @pytest.mark.parametrize("how", with_variants(["time"], ["rounds"]))
+@VARIANT
 def test_a_process_beside_a_study_is_seen_and_told_once(bench: Bench, how: str) -> None:
     data = torch.ones(200_000)
     others = Others()

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from tests.tiers import VARIANT
 from tui.headless import colored
 from tui.headless.pager import GOES_ON, Pager
 from tui.headless.script_run import ScriptEnd, run_script
@@ -105,6 +106,7 @@ def test_a_failing_script_has_its_exit_code_and_the_end_of_its_errors() -> None:
     assert end == ScriptEnd(("1",), "exit code 1", ("no",))
 
 
+@VARIANT
 def test_a_script_that_does_not_end_is_stopped_and_keeps_what_it_printed() -> None:
     end = _run("import time\nprint('began')\ntime.sleep(600)", longest_s=2.0)
     assert end.error == "stopped after 2.00 s"

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from rich.style import Style
 
 from tests.in_process import run_here
+from tests.tiers import VARIANT
 from tui.core.text import glyphs
 from tui.core.text.commands import EXAMPLE
 from tui.kit.command_line.output import UsageError
@@ -531,6 +532,7 @@ def run(*arguments: str, given: bytes = b"") -> subprocess.CompletedProcess[byte
     return subprocess.run(command, capture_output=True, input=given, timeout=100)
 
 
+@VARIANT
 def test_json_is_one_object_and_stdin_gives_the_same() -> None:
     named, piped = run(str(TRAINING), "--json"), run("-", "--json", given=TRAINING.read_bytes())
     assert (named.returncode, named.stderr) == (0, b"")

@@ -312,6 +312,7 @@ def test_one_look_as_json_is_the_exact_object(target: ScriptedTarget) -> None:
     assert "allocator" in one["sources"]
 
 
+@VARIANT
 def test_it_goes_on_until_the_process_has_ended(target: ScriptedTarget) -> None:
     target.make(1)
     target.do("churn", 0, 40)

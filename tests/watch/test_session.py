@@ -422,6 +422,7 @@ def test_a_run_that_has_failed_before_it_is_looked_at_says_how() -> None:
     assert "ModuleNotFoundError" in state.output[-1]
 
 
+@VARIANT
 def test_a_run_whose_end_no_process_sees_is_not_running() -> None:
     async def work() -> WatchedRun:
         # As --here does: the one that has started it is another, and writes nothing down.

@@ -243,6 +243,7 @@ def ended_code() -> int | None:
     return waiting.until(found).code  # type: ignore[no-any-return]
 
 
+@VARIANT
 def test_a_reader_that_goes_away_costs_the_command_nothing() -> None:
     code = "for n in range(40): print('y' * 99_999)\nraise SystemExit(2)"
     process = subprocess.Popen(
