@@ -29,6 +29,7 @@ from tui.devices.views.holders import (
     holders,
     remainder_lines,
 )
+from tui.devices.views.process_page import process_page
 from tui.devices.views.process_rows import (
     ORDERS,
     Order,
@@ -374,3 +375,12 @@ def test_the_row_of_an_invisible_process_leaves_the_reason_to_the_lines_below() 
     row = build_row(item, "cuda:0", 0, None)
     assert plain(process_line(row, NOW, 100)).rstrip().endswith("n/a (not visible)")
     assert reason in " ".join(" ".join(map(plain, selected_lines(row, 100))).split())
+
+
+def test_the_page_of_a_process_on_the_cpu_has_its_memory_once_and_nothing_of_a_gpu() -> None:
+    row = gpu_process(7, memory=None, host_memory=3 << 30)
+    page = "\n".join(plain(each) for each in process_page(row, "cpu", None, 1.0, 80))
+    assert "3.0 GiB" in page
+    assert "multiprocessors" not in page
+    assert "memory on" not in page
+    assert "memory on cuda:0" in "\n".join(map(plain, process_page(row, "cuda:0", None, 1.0, 80)))

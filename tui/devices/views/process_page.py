@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tui.core.text import numbers as text
 from tui.devices.session.process_details import ProcessDetails
+from tui.devices.state.devices import CPU
 from tui.devices.views.device_detail import DeviceSection, Fact
 from tui.devices.views.device_page import section_heading, section_lines
 from tui.kit.lines import Line, Span, TextStyle, fit, left, line, paragraph, right, wrap
@@ -22,7 +23,7 @@ def process_page(
 
     Args:
         row: the process as it is listed.
-        gpu: name of its device.
+        gpu: name of its device, or the CPU's.
         details: facts from the system; ``None`` while they are read.
         now: Unix time.
         cells: width of a line.
@@ -70,12 +71,15 @@ def _facts(row: GpuProcess, gpu: str, details: ProcessDetails | None, now: float
         ("command", format_fact("command", row.command)),
         ("user", format_fact("user", row.user)),
         ("running for", format_fact("started_at", age)),
-        (f"memory on {gpu}", format_fact("memory", memory)),
-        ("multiprocessors", format_fact("sm_percent", busy and f"{busy} busy")),
         ("processor", format_fact("cpu_percent", cpu and f"{cpu} of one core")),
         ("host memory", format_fact("host_memory", host)),
-        ("kind", row.kind or text.NA),
     ]
+    if gpu != CPU:
+        facts += [
+            (f"memory on {gpu}", format_fact("memory", memory)),
+            ("multiprocessors", format_fact("sm_percent", busy and f"{busy} busy")),
+            ("kind", row.kind or text.NA),
+        ]
     if details is not None and "process" not in details.unavailable:
         facts += [
             ("state", format_fact("state", details.state)),
