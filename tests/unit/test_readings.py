@@ -105,8 +105,13 @@ def test_a_table_timed_beside_other_processes_is_named(
     )
     assert [line.partition(" cores: ")[2] for line in said] == ([named] if warned else [])
     noisy = "noisy: quartiles 12% apart"
-    doubted = replace(empty, warnings=(f"other programs used 1.2 cores: {UNTRUSTED}", noisy))
+    doubted = replace(
+        empty,
+        time=timing(other_cpu_cores=3.5),
+        warnings=(f"other programs used 3.5 cores: {UNTRUSTED}", noisy),
+    )
     said = reporting.add_findings(doubted, study).warnings
+    assert warned == any("used up to 3.5 cores" in line for line in said)
     assert [line.partition(" cores: ")[2] or line for line in said] == (
         [noisy, f"{named}; {UNTRUSTED}"] if warned else [UNTRUSTED, noisy]
     )

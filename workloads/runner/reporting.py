@@ -273,12 +273,13 @@ def _warn_beside(study: Study, result: RunResult) -> tuple[str, ...]:
         return result.warnings
     *others, last = (_label_finding(study, finding) for finding in busy)
     findings = f"{', '.join(others)} and {last} are" if others else f"{last} is"
-    most = max(busy.values())
-    warning = f"{_OTHERS_USED}up to {most:.1f} cores: {findings} unreliable"
     kept = tuple(line for line in result.warnings if not line.startswith(_OTHERS_USED))
-    if len(kept) < len(result.warnings):
-        warning += f"; {UNTRUSTED}"
-    return (*kept, warning)
+    doubted = len(kept) < len(result.warnings)
+    most = max(busy.values())
+    if doubted and result.time is not None:
+        most = max(most, result.time.other_cpu_cores or 0.0)
+    warning = f"{_OTHERS_USED}up to {most:.1f} cores: {findings} unreliable"
+    return (*kept, f"{warning}; {UNTRUSTED}" if doubted else warning)
 
 
 def _label_finding(study: Study, finding: str) -> str:
