@@ -16,7 +16,7 @@ import pytest
 from tests import ceilings
 from tests.screens.every_screen import SNAPSHOT, kept_results
 from tests.terminal.terminal import PROGRAM
-from tests.tiers import VARIANT, with_variants
+from tests.tiers import VARIANT
 from tui.core.text.glyphs import GLYPHS
 from tui.kit.lines import cell_len
 from tui.results.store import store_path
@@ -74,7 +74,7 @@ def print_on_terminal(argv: list[str]) -> str:
     return found.decode()
 
 
-@pytest.mark.parametrize("command", with_variants(COMMANDS[:4], COMMANDS[4:]))
+@pytest.mark.parametrize("command", COMMANDS)
 def test_no_row_is_wider_than_the_terminal_and_no_word_is_cut(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
