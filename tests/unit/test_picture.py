@@ -18,7 +18,8 @@ from tui.kit.cell_shapes import draw_cells, draws_cell, is_block
 from tui.kit.picture import CELL, ROW, make_portable
 
 SVG = "{http://www.w3.org/2000/svg}"
-DRAWN = sorted(chr(code) for code in range(0x2500, 0x25A0) if draws_cell(chr(code)))
+CODES = (*range(0x2500, 0x25A0), *range(0x2800, 0x2900))
+DRAWN = sorted(chr(code) for code in CODES if draws_cell(chr(code)))
 
 
 def picture(*lines: str) -> str:
@@ -74,6 +75,14 @@ def test_every_block_and_line_of_the_program_is_drawn() -> None:
     frames = "│─╭╮╰╯┏┓┗┛━┃├┬┤└"
     for glyph in (*UNICODE.vertical, UNICODE.shade, UNICODE.rule, UNICODE.trace, *frames):
         assert draws_cell(glyph), glyph
+
+
+def test_a_braille_pattern_has_a_square_for_each_dot() -> None:
+    left, right = corners(draw_cells("\u2881", 1, 0, 0, CELL, ROW))
+    assert left[0] < left[2] < CELL / 2 < right[0] < right[2]
+    assert left[3] < ROW / 4
+    assert right[1] > ROW * 3 / 4
+    assert not draws_cell("\u2800")
 
 
 @given(st.sampled_from(DRAWN), st.integers(1, 40), st.integers(0, 10), st.integers(0, 10))

@@ -39,6 +39,14 @@ def bits(dots: Iterable[Dot], columns: int, rows: int) -> dict[Cell, int]:
     return patterns
 
 
+def list_dots(drawn: str) -> list[Dot]:
+    """Return the dots of one character within its cell; none if it is not a braille pattern."""
+    cell = ord(drawn) - 0x2800
+    if not 0 < cell < 0x100:
+        return []
+    return [(x, y) for y, pair in enumerate(_BITS) for x, bit in enumerate(pair) if cell & bit]
+
+
 def character(cell: int) -> str:
     """Return a cell's dots as one character; without any, a blank."""
     if not cell:

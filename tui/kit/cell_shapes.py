@@ -5,6 +5,8 @@ A font draws them for its own line height. In a picture, whose lines are higher,
 
 from __future__ import annotations
 
+from tui.kit.braille import ACROSS, DOWN, list_dots
+
 LIGHT, HEAVY = 1.4, 3.2
 """Widths of a light and a heavy line, in the units of the picture."""
 SHADES = {"░": 0.25, "▒": 0.5, "▓": 0.75}
@@ -45,6 +47,8 @@ _LINES = {
 _LEFT, _RIGHT = "─╴┐┘┤┬┴┼━╸┓┛┫┳┻╋", "─╶┌└├┬┴┼━╺┏┗┣┳┻╋"
 _UP, _DOWN = "│╵└┘├┤┴┼┃╹┗┛┣┫┻╋", "│╷┌┐├┤┬┼┃╻┏┓┣┫┳╋"
 """The lines that reach an edge of their cell."""
+_DOT = 0.46
+"""Side of a dot of a curve, as a share of the distance of two dots."""
 _ARCS = {"╭": (1, 1), "╮": (-1, 1), "╰": (1, -1), "╯": (-1, -1)}
 """To which side, and up (-1) or down, a round corner leaves its cell."""
 
@@ -56,7 +60,8 @@ def is_block(character: str) -> bool:
 
 def draws_cell(character: str) -> bool:
     """Return whether ``draw_cells`` knows a character."""
-    return character in _BLOCKS or character in _LINES or character in _ARCS
+    known = character in _BLOCKS or character in _LINES or character in _ARCS
+    return known or bool(list_dots(character))
 
 
 def draw_cells(
@@ -79,7 +84,7 @@ def draw_cells(
         if character in "─━":
             return _draw_line(character, left, top, width * count, height)
         return "".join(_draw_line(character, place, top, width, height) for place in places)
-    rectangles = _BLOCKS[character]
+    rectangles = _BLOCKS.get(character) or [_place_dot(x, y) for x, y in list_dots(character)]
     if all(x0 == 0 and x1 == 1 for x0, _, x1, _ in rectangles):
         places, width = [left], width * count
     return "".join(
@@ -89,6 +94,12 @@ def draw_cells(
         for place in places
         for x0, y0, x1, y1 in rectangles
     )
+
+
+def _place_dot(x: int, y: int) -> _Rectangle:
+    """Return the square of a dot of a braille pattern."""
+    left, top = (x + (1 - _DOT) / 2) / ACROSS, (y + (1 - _DOT) / 2) / DOWN
+    return left, top, left + _DOT / ACROSS, top + _DOT / DOWN
 
 
 def _draw_line(character: str, left: float, top: float, width: float, height: float) -> str:
