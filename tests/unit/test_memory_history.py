@@ -12,8 +12,8 @@ from tui.devices.state.devices import DeviceView
 from tui.devices.state.history import MOST_POINTS, Point
 from tui.devices.views.history import RecentReadings, plotted_figures
 from tui.devices.views.large_history import (
+    LEAST_ROWS,
     LEAST_SHARE,
-    LOW_ROWS,
     MEMORY,
     MOST_ROWS,
     choose_scale,
@@ -114,13 +114,13 @@ def test_beside_other_figures_the_memory_has_the_scale_of_the_device() -> None:
     ("used", "rows"),
     [
         ([20.7] * 60, MOST_ROWS + 1),
-        ([20.7] * 5, LOW_ROWS + 1),
-        ([0.1] * 60, LOW_ROWS + 1),
-        ([], LOW_ROWS + 1),
+        ([20.7] * 5, LEAST_ROWS + 1),
+        ([0.1] * 60, LEAST_ROWS + 1),
+        ([], LEAST_ROWS + 1),
     ],
     ids=["filled", "the first seconds", "idle", "no reading"],
 )
-def test_a_picture_that_would_be_almost_empty_is_low(used: list[float], rows: int) -> None:
+def test_a_picture_that_would_be_almost_empty_is_lower(used: list[float], rows: int) -> None:
     view, recent = read(*used)
     assert fitting_rows(view, recent, 60, 20) == rows
     assert fitting_rows(view, recent, 60, 2) == 2

@@ -191,7 +191,7 @@ def choose_scale(
 def fitting_rows(view: DeviceView, recent: RecentReadings, cells: int, available: int) -> int:
     """Return the rows of the picture of the memory with its heading; 0 without room.
 
-    A picture that would be almost empty is low: of an idle device, or of the first seconds.
+    A picture that would be almost empty is lower: of an idle device, or of the first seconds.
 
     Args:
         view: the device.
@@ -203,7 +203,7 @@ def fitting_rows(view: DeviceView, recent: RecentReadings, cells: int, available
     figure = choose_figure(view, recent.sample, MEMORY)
     columns = max(0, cells - SCALE)
     flat = is_flat(choose_scale(figure, recent, columns, text.size_short), recent, columns)
-    return min(rows, LOW_ROWS + 1) if flat else rows
+    return min(rows, LEAST_ROWS + 1) if flat else rows
 
 
 def is_flat(figure: PlottedFigure, recent: RecentReadings, cells: int) -> bool:
