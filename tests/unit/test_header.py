@@ -184,7 +184,8 @@ def test_tabs_keep_their_place_whatever_goes_on_and_whichever_is_open(cells: int
     ("cells", "shown"),
     [
         (80, " gpu-workbench  gpu-box-3  ready "),
-        (120, " gpu-box-3  driver 580.159.03  torch 2.13.0+cu130  CUDA 13.0  ready "),
+        (110, " gpu-box-3  driver 580.159.03  torch 2.13.0+cu130  ready "),
+        (120, " gpu-workbench  gpu-box-3  driver 580.159.03  torch 2.13.0  ready "),
         (160, " gpu-workbench  gpu-box-3  driver 580.159.03  torch 2.13.0+cu130  CUDA 13.0  "),
     ],
 )

@@ -59,8 +59,13 @@ def describe_runner(runs: RunsState, cells: int = 10_000) -> Span:
     return Span(f"{words}{reason}", styles.get(runner.status, TextStyle.QUIET))
 
 
-def facts(machine: MachineState) -> list[Line]:
-    """Return the facts that figures depend on, the most important first."""
+def facts(machine: MachineState, *, brief: bool = False) -> list[Line]:
+    """Return the facts that figures depend on, the most important first.
+
+    Args:
+        machine: the machine, or the hosts.
+        brief: leave the build out of torch's version, such as ``+cu130``.
+    """
     lines: list[Line] = []
     if machine.hosts:
         lines.append(line(format_host_count(machine)))
@@ -70,8 +75,11 @@ def facts(machine: MachineState) -> list[Line]:
         lines.append(line(_driver(driver)))
     environment = machine.shown.environment
     if environment:
+        torch = environment.torch
+        if brief and torch is not None:
+            torch = torch.partition("+")[0]
         for name, version in (
-            ("torch", environment.torch),
+            ("torch", torch),
             ("CUDA", environment.cuda),
             ("cuDNN", environment.cudnn),
         ):
@@ -221,9 +229,13 @@ def header_line(
     bare, shown = _fit_facts(remarks, known, room, least)
     left = bare
     if cells >= least_named:
-        named, beside = _fit_facts((Span(PROGRAM, TextStyle.STRONG), *remarks), known, room, least)
+        program = (Span(PROGRAM, TextStyle.STRONG), *remarks)
         # The facts that figures depend on are worth more than the program's name.
-        left = bare if beside < ESSENTIAL <= shown else named
+        for listed in (known, known and facts(machine, brief=True)):
+            named, beside = _fit_facts(program, listed, room, least)
+            if shown < ESSENTIAL or beside >= ESSENTIAL:
+                left = named
+                break
     free = room - width(left) - (2 if left else 1) - 1
     words = Span("") if ended else describe_runner(runs, free)
     if note and words.width > free:
