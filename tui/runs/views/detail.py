@@ -79,7 +79,8 @@ def detail_lines(
         rows += [*paragraph(", ".join(info.needs), cells, label="Needs: "), ()]
     rows += [*parameter_lines(state, info, cells), *code_lines(info, cells)]
     for device in names:
-        rows += [(), *device_lines(state, info, device, cells, sweep)]
+        rows += [()] if rows[-1] else []
+        rows += device_lines(state, info, device, cells, sweep)
     return rows
 
 
@@ -146,7 +147,9 @@ def parameter_lines(state: RunsState, info: WorkloadInfo, cells: int) -> list[Li
 
 
 def code_lines(info: WorkloadInfo, cells: int) -> list[Line]:
-    """Return the source that is timed, below the key that copies its script."""
+    """Return the source that is timed, if there is any, below the key that copies its script."""
+    if not info.code:
+        return []
     how = "y in this pane copies the script"
     title = [line(Span("What is timed", TextStyle.HEADING)), line(Span(how, TextStyle.QUIET))]
     rows = flow(title if info.script else title[:1], cells, gap="  ")

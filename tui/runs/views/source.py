@@ -12,7 +12,7 @@ from workloads.protocol.results import WorkloadInfo
 
 
 def source_lines(info: WorkloadInfo, cells: int, how: str) -> list[Line]:
-    """Return the script of a workload with a question, else the timed lines.
+    """Return the script of a workload with a question, else the timed lines, if there are any.
 
     Args:
         info: the workload.
@@ -20,6 +20,8 @@ def source_lines(info: WorkloadInfo, cells: int, how: str) -> list[Line]:
         how: how to get the script; shown if there is one.
     """
     whole = bool(info.question and info.script)
+    if not (whole or info.code):
+        return []
     title = line(
         Span("The script" if whole else "What is timed", TextStyle.HEADING),
         Span(f"  {how}" if info.script else "", TextStyle.QUIET),
