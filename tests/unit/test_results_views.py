@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 from dataclasses import replace
 
@@ -261,8 +262,28 @@ def test_a_comparison_begins_with_its_counts() -> None:
     assert [span.text for span in first if span.style is TextStyle.NOTE] == ["slower in 1"]
 
 
+def test_sessions_of_one_day_have_one_date() -> None:
+    noon = datetime.datetime(2001, 9, 10, 12, 0).timestamp()
+    starts = [noon + 7200, noon + 3600, noon, noon - 86_400]
+    names = ("a-1", "b-1", "c-1", "d-1")
+    found = _listed(
+        *(kept(int(at - BEGAN), process=name) for at, name in zip(starts, names, strict=True))
+    )
+    chosen = result_list.fit_list_columns(found, found.rows, 120, noon + 9000, by_session=True)
+    drawn = [
+        plain(row_line(chosen, result_list.ListedRow(at, row, "")))
+        for at, row in enumerate(found.rows)
+    ]
+    assert [row[2:13].strip() for row in drawn] == [
+        "09-10 14:00",
+        "13:00",
+        "12:00",
+        "09-09 12:00",
+    ]
+
+
 def test_a_session_begins_with_its_date_and_repeats_nothing_aloud() -> None:
-    sessions = [(1, "one-1"), (61, "one-1"), (9001, "two-1")]
+    sessions = [(1, "one-1"), (61, "one-1"), (90_001, "two-1")]
     found = _listed(*(kept(at, process=name) for at, name in sessions))
     rows = list(found.rows)
     for by_session in (False, True):

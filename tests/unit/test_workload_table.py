@@ -19,7 +19,7 @@ from tests.screens.results import (
     timing,
 )
 from tui.devices.state.machine import DeviceSelected
-from tui.kit.lines import Span, TextStyle, plain
+from tui.kit.lines import Span, TextStyle, plain, width
 from tui.runs.state.events import CompareQueued, ConditionsRecorded, FlagSet, ParametersSet
 from tui.runs.state.runs import Conditions
 from tui.runs.state.state import WorkbenchState
@@ -209,6 +209,19 @@ def test_a_state_begins_below_its_heading(phase: str, cells: int) -> None:
     start = next(at for at in starts if drawn[at - 1] == " " != drawn[at])
     shown = drawn[start:].rstrip()
     assert shown in {plain(form) for form in (found.state, *found.shorter)}
+
+
+@pytest.mark.parametrize("cells", [76, 116, 160])
+def test_the_state_of_a_run_stays_at_its_place_while_it_goes_on(cells: int) -> None:
+    starts = set()
+    for phase in ("preparing", "warm-up", "measuring", "figures"):
+        state = make_store("one gpu", *ran("matmul", "cpu"), queued(), progress(phase=phase))
+        found = the_row(state)
+        layout = fit_workload_columns(state.runs, [found], cells)
+        drawn = plain(draw_entry(found, layout, under_cursor=True)).rstrip()
+        forms = (found.state, *found.shorter)
+        starts.add(next(len(drawn) - width(form) for form in forms if drawn.endswith(plain(form))))
+    assert len(starts) == 1
 
 
 @pytest.mark.parametrize("cells", [116, 160])

@@ -98,19 +98,18 @@ def fit_list_columns(
         rows: its rows in their order.
         room: cells of a line.
         now: Unix time.
-        by_session: the rows of a session follow each other; only its first has the date, and what
-            they share is faint in the others.
+        by_session: the rows of a session follow each other; only the first of a day has the date,
+            and what those of a session share is faint in all but its first.
     """
     begins = frozenset(
         at
         for at, row in enumerate(rows)
         if not by_session or not at or find_session(row) != find_session(rows[at - 1])
     )
+    times = [format_short_time(row.at, now) for row in rows]
+    dated = {at for at in begins if not (by_session and at and _share_date(times[at - 1 : at + 1]))}
     texts: dict[str, tuple[str, ...]] = {
-        "when": tuple(
-            _shorten_time(format_short_time(row.at, now), whole=at in begins)
-            for at, row in enumerate(rows)
-        ),
+        "when": tuple(_shorten_time(when, whole=at in dated) for at, when in enumerate(times)),
         "workload": name_rows(rows),
         "device": tuple(row.device for row in rows),
         "result": format_figures(rows),
@@ -186,6 +185,12 @@ def _build_state_column(rows: Sequence[StoredRow]) -> Column[ListedRow] | None:
 
     cells = room + warned + (warned and room > 0)
     return Column("", cells, cell, "left") if cells else None
+
+
+def _share_date(times: Sequence[str]) -> bool:
+    """Return whether times are of one day; dates alone have no time to distinguish them."""
+    dates = {when.partition(" ")[0] for when in times}
+    return len(dates) == 1 and not dates & set(times)
 
 
 def _shorten_time(when: str, *, whole: bool) -> str:

@@ -291,7 +291,7 @@ class WorkloadsPane(RunsPane):
 
     def _queue_line(self, cells: int) -> Line:
         queue = build_queue(self.state)
-        return () if queue is None else queue_line(queue, cells, label="queue: ")
+        return () if queue is None else queue_line(queue, cells, label=" queue: ")
 
     def _retitle(self) -> None:
         host = self.state.machine.host

@@ -185,7 +185,7 @@ def draw_entry(
             state = replace(state, start=start, width=state.end - start)
         title = Span(fit(words, state.width), TextStyle.QUIET)
         return row_line((*others, state), (replace(entry, state=(title,)), under_cursor))
-    if width(entry.state) > state.width:
+    if width(entry.state) > state.width or entry.running:
         others, state = _extend_state(others, state, shown)
     forms = (entry.state, *entry.shorter)
     form = next((form for form in forms if width(form) <= state.width), forms[-1])

@@ -223,7 +223,7 @@ def mark_doubt(doubtful: Sequence[str], devices: Collection[str]) -> tuple[Line,
     if not doubtful:
         return (), ()
     if len(doubtful) < len(devices):
-        return (), (Span(f", {mark}{', '.join(doubtful)}", TextStyle.NOTE),)
+        return (), (Span(", "), Span(f"{mark}{', '.join(doubtful)}", TextStyle.NOTE))
     return (Span(mark, TextStyle.NOTE),), ()
 
 

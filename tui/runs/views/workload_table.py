@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -47,6 +47,8 @@ class WorkloadRow:
     """It cannot run here, for a reason that the title gives."""
     title: str = ""
     """What the workload does, if it has no run: a tall table says so in place of figures."""
+    running: bool = False
+    """One of its runs goes on: the state stays at one place while its words change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +179,12 @@ def build_row(state: RunsState, info: WorkloadInfo) -> WorkloadRow:
         brief=Span(brief),
         dimmed=lacking,
         title="" if earlier or compared or any(runs.values()) else info.title,
+        running=_is_running(runs.values()),
     )
+
+
+def _is_running(runs: Iterable[RunState | None]) -> bool:
+    return any(run is not None and run.progress and not run.result for run in runs)
 
 
 def find_compared(state: RunsState, info: WorkloadInfo) -> Comparison | None:
@@ -304,7 +311,8 @@ def _build_sweep_row(state: RunsState, info: WorkloadInfo, names: tuple[str, ...
     whole = Span(f"{name.text} {swept_words}")
     forms = format_sweep_state(swept, sweep)
     cells = _build_cells(info, shown[1])
-    return WorkloadRow(info.name, whole, cells, forms[0], forms[1:], name.width)
+    running = swept.running is not None
+    return WorkloadRow(info.name, whole, cells, forms[0], forms[1:], name.width, running=running)
 
 
 def _build_cells(info: WorkloadInfo, runs: Mapping[str, RunState | None]) -> dict[str, Span]:
