@@ -128,6 +128,13 @@ def test_the_places_of_a_curve_stand_by_their_ratios() -> None:
     assert rows[rows.index(edge) + 1].split() == ["32", "64", "128", "256"]
 
 
+def test_sizes_along_an_axis_have_units_of_their_own() -> None:
+    places = tuple(1024.0 * 4**power for power in range(8))
+    series = (Series("pinned", "byte/s", tuple(place * 1e3 for place in places)),)
+    rows = texts([*chart_lines(Chart("rates", "rate", "byte", places, series), {}, 110)])
+    assert rows[-1].split() == "1 KiB 4 KiB 16 KiB 64 KiB 256 KiB 1 MiB 4 MiB 16 MiB".split()
+
+
 def test_steps_are_bars_to_one_scale_and_an_unknown_series_says_so() -> None:
     rows = texts([*chart_lines(STEPS, {"charts.m.nvml": "no driver"}, 60)])
     assert rows[1] == "  allocated   full bar 64.0 MiB"

@@ -174,8 +174,10 @@ def curve_lines(
             if _filter_known(series)
         )
         lines = levels if unit == chart.series[0].unit else ()
-        names_axis = chart.axis in title.split()
-        across = Axis("" if names_axis else chart.axis, "", places_scale(chart.places))
+        # Sizes have a unit of their own, so that 16777216 is 16 MiB.
+        sizes = chart.axis if chart.axis in ("byte", "bytes") else ""
+        name = "" if sizes or chart.axis in title.split() else chart.axis
+        across = Axis(name, sizes, places_scale(chart.places))
         scale = scale_for([*values, *(level.value for level in lines)], unit)
         marked = events if unit == chart.series[0].unit else ()
         plot = Plot(across, Axis("", unit, scale), curves, lines, marked, title)
