@@ -18,7 +18,16 @@ from tests.tiers import with_variants
 from tui.core.settings import OWN_PALETTE, THEME
 from tui.kit import styles as looks
 from tui.kit import styles as text_styles
-from tui.kit.lines import FAINT_AREAS, FULL_REACHES, LAYERS, NEXT_LAYERS, REACHES, SLATES, TextStyle
+from tui.kit.lines import (
+    EDGES,
+    FAINT_AREAS,
+    FULL_REACHES,
+    LAYERS,
+    NEXT_LAYERS,
+    REACHES,
+    SLATES,
+    TextStyle,
+)
 from tui.kit.styles import IN_DARK_COLORS, IN_OWN_COLORS, LIGHT_GROUND
 from tui.kit.themes import THEMES, find_ground
 
@@ -52,6 +61,7 @@ BLOCKS = (
     TextStyle.NEXT_LAYER_REST,
     *NEXT_LAYERS,
     *(gap for _, gap in SLATES),
+    *EDGES.values(),
 )
 """Styles of areas and of the gaps in them, in which nothing is written."""
 

@@ -51,6 +51,8 @@ class TextStyle(enum.Enum):
     CONTEXT = "context"
     OTHERS = "others"
     SYSTEM = "system"
+    SYSTEM_EDGE = "edge of system"
+    QUIET_EDGE = "edge of quiet"
     """Memory of no process: the driver's reserve, and what nobody is known to hold."""
     REST = "rest"
     LAYER_A = "layer a"
@@ -117,6 +119,9 @@ FAINT_AREAS = {TextStyle.CACHED: TextStyle.CACHED_AREA}
 FULL_FAINT_AREAS = {TextStyle.CACHED: TextStyle.FULL_CACHED_AREA}
 """By the style of a curve: the styles of cells that a faint area of its color fills in part, and
 completely. The second has a background only where there are exact colors."""
+EDGES = {TextStyle.SYSTEM: TextStyle.SYSTEM_EDGE, TextStyle.QUIET: TextStyle.QUIET_EDGE}
+"""By the style of a solid area: the style of its last row, whose glyphs are the gap below it. Only
+where there are exact colors, it is an area at all."""
 LAYERS = tuple(TextStyle[f"LAYER_{letter}"] for letter in "ABCDEF")
 """Styles of the layers of a stacked chart, in order."""
 FULL_LAYERS = tuple(TextStyle[f"FULL_LAYER_{letter}"] for letter in "ABCDEF")

@@ -15,7 +15,7 @@ from tui.core.text import numbers as text
 from tui.core.text.commands import distinguish
 from tui.devices.memory.model import Slice, Value
 from tui.devices.state.devices import CPU, DeviceView, find_last_reading
-from tui.devices.views.memory import RUNNER, bar_cells, draw_sample, fill_cells
+from tui.devices.views.memory import RUNNER, bar_cells, draw_sample, fill_area
 from tui.devices.views.memory_account import is_worker
 from tui.devices.views.process_rows import find_job, is_unattributed
 from tui.kit.bars import LEFT_GAP, LOWER_GAP
@@ -216,7 +216,7 @@ def _bar_row(
         part = gpu.parts[int(key)]
         if part.holder is None:
             blank = part.kind == "free" and row > 0
-            spans.append(Span(" " * size) if blank else fill_cells(part.kind, size, cut=last))
+            spans.append(Span(" " * size) if blank else fill_area(part.kind, size, last=last))
         else:
             color, selected = colors[part.job], row == 0 and part.holder in chosen
             beside = bool(spans)

@@ -15,8 +15,20 @@ from tui.devices.memory.figures import NEXT_RUN, NOT_USED
 from tui.devices.memory.model import Absent, Reading, Stale, Value, format_reading, get_value
 from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.views.device_columns import shorten_name
+from tui.kit.bars import LOWER_GAP
 from tui.kit.commands.command import TABS, key_text
-from tui.kit.lines import Line, Patterned, Span, TextStyle, fit, fit_line, flow, paragraph, width
+from tui.kit.lines import (
+    EDGES,
+    Line,
+    Patterned,
+    Span,
+    TextStyle,
+    fit,
+    fit_line,
+    flow,
+    paragraph,
+    width,
+)
 
 STYLES = {
     "allocated": TextStyle.ALLOCATED,
@@ -36,7 +48,6 @@ STYLES = {
 """Styles of the bar's cells by the key of a slice."""
 KEPT_PATTERNS = ("ours", *OTHER_PARTS, "free", "unknown")
 """Slices that keep their pattern in exact colors, as another slice or the track has their color."""
-UPPER_HALF = "▀"
 LEAST_SPLIT = 3
 """The fewest cells of another process in a bar that are split into its parts."""
 OTHERS_SHOWN = 3
@@ -85,19 +96,27 @@ def bar_line(gauge: Gauge, cells: int) -> Line:
     )
 
 
-def fill_cells(key: str, cells: int, *, cut: bool = False) -> Span:
-    """Return a slice of a bar.
+def fill_cells(key: str, cells: int) -> Span:
+    """Return a slice of a bar, which is ``cells`` wide.
 
     Where it is solid, it ends in a gap to the next one: colors may be alike to the user.
-
-    Args:
-        key: of the slice.
-        cells: its width.
-        cut: leave a gap to what is below the bar, where the slice is solid.
     """
     steps = glyphs.GLYPHS.horizontal
-    solid, end = (UPPER_HALF, UPPER_HALF) if cut else (steps[-1], steps[-2])
-    return _fill(glyphs.GLYPHS.slices[key] * cells, key, solid, end)
+    return _fill(glyphs.GLYPHS.slices[key] * cells, key, steps[-1], steps[-2])
+
+
+def fill_area(key: str, cells: int, *, last: bool) -> Span:
+    """Return a row of a slice of a bar of several rows.
+
+    Args:
+        key: of the slice, which is no process's.
+        cells: its width.
+        last: leave a gap to what is below the bar, where the slice is solid.
+    """
+    filled = _fill(glyphs.GLYPHS.slices[key] * cells, key, glyphs.GLYPHS.vertical[-1])
+    if not last or not isinstance(filled, Patterned):
+        return filled
+    return Patterned(filled.text, EDGES[filled.style], LOWER_GAP[False])
 
 
 def draw_sample(key: str) -> Span:
