@@ -31,6 +31,7 @@ from tests.screens.watching import (
 )
 from tui.allocators.messages import WatchHello
 from tui.core.events import Topic, WatchStatus
+from tui.core.text import glyphs
 from tui.core.text.glyphs import GLYPHS
 from tui.devices.memory import OTHER_PARTS, Gauge, ProcessMemory, account
 from tui.devices.memory.model import Absent, Stale, Value, get_value
@@ -385,6 +386,9 @@ def test_what_may_not_be_read_has_one_word_in_its_row_and_a_sentence_below() -> 
     state = make_store("one gpu", told(refused))
     row = next(row for row in rows(state) if row.pid == STRANGER)
     assert "denied" in plain(process_line(row, NOW, 78, torch=True))
+    wide = plain(process_line(row, NOW, 160, torch=True))
+    assert "denied" in wide
+    assert glyphs.GLYPHS.ellipsis not in wide.partition("python")[0]
     below = " ".join(map(plain, selected_lines(row, 200)))
     assert "only that user and root may read it; sudo gpu-workbench watch --pid 1" in below
     assert "not split: denied" in plain(other_lines(others(state), 80)[0])

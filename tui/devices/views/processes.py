@@ -60,16 +60,28 @@ def _text_cell(format_value: Callable[[ProcessRow], str]) -> Callable[[_Row], Sp
 
 
 def _torch_cell(
-    pick: Callable[[ProcessMemory], Reading[int]], format_value: Callable[[int], str] = text.size
+    pick: Callable[[ProcessMemory], Reading[int]],
+    format_value: Callable[[int], str] = text.size,
+    cells: int | None = None,
 ) -> Callable[[_Row], Span]:
-    """Return a cell with an allocator's figure; blank for a process without torch."""
+    """Return a cell with an allocator's figure; blank for a process without torch.
+
+    Args:
+        pick: reads the figure.
+        format_value: how it is written.
+        cells: a longer word on why it is not known is n/a, as other columns have the word; ``None``
+            for any word.
+    """
 
     def cell(shown: _Row) -> Span:
         row, torch = shown.row, shown.row.torch
         if torch is None:
             return Span("", _style(row))
         read = isinstance(torch.allocated, Value)
-        words = format_reading(_drop_age(pick(torch)), format_value)
+        figure = _drop_age(pick(torch))
+        words = format_reading(figure, format_value)
+        if isinstance(figure, Absent) and cells is not None and len(words) > cells:
+            words = text.NA
         return Span(words, _style(row) if read else TextStyle.QUIET)
 
     return cell
@@ -141,11 +153,12 @@ _COLUMNS: tuple[Column[_Row], ...] = (
         gap=1, drop_order=5, leaves=23, order="peak",
     ),
     Column(
-        "retries", 7, _torch_cell(lambda torch: torch.retries, text.count),
+        "retries", 7, _torch_cell(lambda torch: torch.retries, text.count, 7),
         gap=1, drop_order=4, leaves=27,
     ),
     Column(
-        "ooms", 4, _torch_cell(lambda torch: torch.ooms, text.count), gap=1, drop_order=3, leaves=22
+        "ooms", 4, _torch_cell(lambda torch: torch.ooms, text.count, 4),
+        gap=1, drop_order=3, leaves=22,
     ),
     Column(
         "sm", 5, _text_cell(lambda row: _percent(row.sm_percent)),
