@@ -47,11 +47,11 @@ def account_rows(view: DeviceView, recent: RecentReadings, cells: int, most: int
     around = _count_around(view, recent, cells)
     if not around or most < around + LEAST_AREA:
         return whole_rows(view, recent, cells, most)
-    highest = MOST_BESIDE if cells >= BESIDE_FROM else MOST_AREA
+    lowest, highest = (MOST_AREA, MOST_BESIDE) if cells >= BESIDE_FROM else (LEAST_AREA, MOST_AREA)
     areas, _ = _split(view, recent, cells)
     width = cells // len(areas) - LABEL
     if all(is_flat(_scale(figure, recent, width), recent, width) for figure in areas):
-        highest = LEAST_AREA
+        highest = lowest
     return around + min(highest, most - around)
 
 
