@@ -162,9 +162,10 @@ def test_the_end_is_seen_when_the_one_that_started_it_is_gone() -> None:
 
 
 ON_SIGNAL = (
-    "import signal\nsignal.signal(signal.SIGUSR1, lambda *_: None)\nprint('ready')\n"
-    "signal.pause()\nprint('still here')\nraise SystemExit(9)\n"
+    "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])\nprint('ready')\n"
+    "signal.sigwait([signal.SIGUSR1])\nprint('still here')\nraise SystemExit(9)\n"
 )
+"""It waits for a signal that may arrive before it waits."""
 
 
 @VARIANT
