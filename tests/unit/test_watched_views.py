@@ -23,7 +23,7 @@ from tests.screens.watched import (
     unread,
     watched,
 )
-from tui.allocators.findings import NO_GROWTH, Finding, GrowthRate
+from tui.allocators.findings import NO_GROWTH, Finding, GrowthPer, GrowthRate
 from tui.allocators.messages import CPU_BUILD
 from tui.core.text.commands import EXAMPLE
 from tui.core.text.glyphs import GLYPHS
@@ -246,6 +246,41 @@ def test_a_leak_is_named_with_its_rate_and_its_source_is_left_to_the_explanation
     leak = Finding("growth", "allocated grows 6.1 MiB/step, 5.9 to 6.3 (95%)", "torch's figures")
     rows = [plain(row).rstrip() for row in trend_lines(device(findings=(leak,)), 120)]
     assert rows == ["allocated grows 6.1 MiB/step, 5.9 to 6.3 (95%)"]
+
+
+@pytest.mark.parametrize(
+    ("per", "rate", "steps_per_s", "expected"),
+    [
+        ("step", 128 * MIB, None, "in about 15 steps"),
+        ("step", 128 * MIB, 3.0, "in about 15 steps, 5 s"),
+        ("step", 4 * GIB, 3.0, "in the next step"),
+        ("s", 32 * MIB, None, "in about 1 min 02 s"),
+        # A minute is not known from the growth of two seconds.
+        ("s", MIB, None, ""),
+    ],
+)
+def test_a_growth_says_when_the_gpu_is_full(
+    per: GrowthPer, rate: int, steps_per_s: float | None, expected: str
+) -> None:
+    growth = GrowthRate(rate, rate, rate, span=60.0)
+    leak = Finding("growth", "allocated grows", "torch's figures", growth, per, -GIB)
+    row = replace(
+        device(findings=(leak,), steps_per_s=steps_per_s),
+        gpu=GpuOccupancy(8 * GIB, GIB - 60 * MIB, ()),
+    )
+    (words,) = [plain(line).rstrip() for line in trend_lines(row, 120)]
+    full = f"; at this rate, the GPU is full {expected}" if expected else ""
+    assert words == f"allocated grows{full}"
+    ended = [plain(line).rstrip() for line in trend_lines(replace(row, ended="ended"), 120)]
+    assert "full" not in " ".join(ended)
+
+
+def test_a_rise_takes_the_place_of_a_growth_that_is_not_known_yet() -> None:
+    rise = Finding(
+        "rise", "allocated has risen 6.1 MiB/step, in 14 steps so far", "torch's figures"
+    )
+    rows = [plain(row).rstrip() for row in trend_lines(device(findings=(rise,)), 120)]
+    assert rows == [rise.text]
 
 
 def test_an_oom_says_who_asked_for_what_and_how_it_ended() -> None:

@@ -17,6 +17,7 @@ from tui.allocators.findings import (
     Track,
     grows_steadily,
     growth,
+    project_full,
     still_grows,
 )
 from workloads.protocol.messages import TorchMemory
@@ -193,6 +194,75 @@ def test_after_enough_steps_a_growth_is_known_before_half_a_minute(
     texts = [each.text for each in track.findings() if each.key == "growth"]
     expected = f"allocated grows 61.0 MiB/step, in {steps} steps"
     assert texts == ([expected] if is_known else [])
+
+
+def leaking(steps: int, leak: int = 128 * MIB) -> Track:
+    """Return steps of half a second that each leave ``leak`` bytes, read five times."""
+    track, left = Track(), GIB
+    for number in range(5 * steps):
+        step, part = divmod(number, 5)
+        allocated = left + step * leak + part * 100 * MIB
+        most = left + step * leak + 4 * 100 * MIB
+        track.add(
+            figures(number / 10, allocated=allocated, reserved=most, allocated_peak=most), step
+        )
+    return track
+
+
+def test_a_rise_is_reported_after_a_dozen_steps_with_when_the_gpu_is_full() -> None:
+    assert leaking(12).findings() == ()
+    track = leaking(14)
+    assert track.growth() is None
+    (found,) = track.findings()
+    assert (found.key, found.text) == (
+        "rise",
+        "allocated has risen 128 MiB/step, in 13 steps so far",
+    )
+    assert project_full(found, 20 * 128 * MIB) == pytest.approx(20)
+    assert project_full(found, 0) == 0
+    # So far cannot be seen from thirteen steps.
+    assert project_full(found, 300 * 128 * MIB) is None
+    (found,) = track.findings(ended=True)
+    assert found.text == "allocated rose 128 MiB/step, in 13 steps"
+
+
+def test_a_growth_that_is_known_replaces_the_rise() -> None:
+    (found,) = leaking(60).findings()
+    assert (found.key, found.text) == ("growth", "allocated grows 128 MiB/step, in 59 steps")
+    assert project_full(found, 20 * 128 * MIB) == pytest.approx(20)
+
+
+def test_the_peak_of_the_first_step_projects_nothing() -> None:
+    track = Track()
+    for number in range(60):
+        values = {"allocated": GIB + number * MIB, "allocated_peak": 7 * GIB, "reserved": 7 * GIB}
+        track.add(figures(number / 5, **values), number)
+    found = track.growth_finding()
+    assert found is not None
+    assert project_full(found, 8 * MIB) is None
+
+
+@pytest.mark.parametrize("readings", [2, 5])
+def test_steps_that_end_where_they_began_seldom_seem_to_rise(readings: int) -> None:
+    chance, seeming = random.Random(3), 0
+    for _ in range(200):
+        track, rises = Track(), False
+        for number in range(30 * readings):
+            held = round(4 * GIB + chance.random() * 2 * GIB)
+            track.add(figures(number / readings, allocated=held), number // readings)
+            if number % readings == 0:
+                rises = rises or any(found.key == "rise" for found in track.findings())
+        seeming += rises
+    assert seeming <= 2
+
+
+def test_what_the_first_steps_leave_is_no_rise() -> None:
+    track = Track()
+    for number in range(200):
+        step, part = divmod(number, 5)
+        held = GIB + min(step, 6) * 500 * MIB + part * 100 * MIB
+        track.add(figures(number / 10, allocated=held), step)
+        assert step < 12 or track.findings() == ()
 
 
 def test_a_second_between_readings_is_too_seldom_for_a_growth_before_half_a_minute() -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from statistics import median
 from typing import Literal, NamedTuple
@@ -159,6 +159,12 @@ LEAST_SHARE = 0.1
 GrowthPer = Literal["step", "s"]
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
+LEAST_RISE_STEPS = 12
+"""The fewest steps from which a rise is reported before a growth is known."""
+LEAST_RISE_READINGS = 2 * LEAST_RISE_STEPS
+RECENT = 0.75
+"""Share of the readings before the most recent ones."""
+
 FROM_OUTSIDE = "torch's DeviceStats, read from outside"
 
 
@@ -169,6 +175,13 @@ class Finding:
     key: str
     text: str
     source: str
+    growth: GrowthRate | None = None
+    """The rate in the sentence, if it is about a growth."""
+    per: GrowthPer = "s"
+    """Unit of the former."""
+    needs: int | None = None
+    """Bytes by which the peak of the newest steps exceeds the reserved memory, usually below 0;
+    ``None`` if that peak is unknown."""
 
 
 class _Point(NamedTuple):
@@ -182,6 +195,8 @@ class _Point(NamedTuple):
     split: int
     """Free parts of partly used segments."""
     reserved: int
+    peak: int
+    """The most allocated until then."""
 
 
 class Track:
@@ -210,6 +225,7 @@ class Track:
             max(0, figures.reserved - figures.active - figures.inactive_split),
             figures.inactive_split,
             figures.reserved,
+            figures.allocated_peak,
         )
         self._merged.add(point)
         self._retries.append((figures.at, figures.alloc_retries, figures.ooms))
@@ -223,7 +239,8 @@ class Track:
             ended: the process has ended, so the findings give no advice for it.
         """
         idle = None if ended else self._find_idle()
-        findings = (self.growth_finding(), self._find_edge(), idle, self._find_split())
+        risen = self.growth_finding() or self._find_rise(ended=ended)
+        findings = (risen, self._find_edge(), idle, self._find_split())
         return tuple(finding for finding in findings if finding is not None)
 
     @property
@@ -263,7 +280,46 @@ class Track:
         if not self._is_long_enough():
             return None
         source = f"{FROM_OUTSIDE}: allocated_bytes"
-        return find_growth(self._grows_over(), self.growth_per, "growth", "allocated", source)
+        found = find_growth(self._grows_over(), self.growth_per, "growth", "allocated", source)
+        return None if found is None else replace(found, needs=self._find_need())
+
+    def _find_rise(self, *, ended: bool) -> Finding | None:
+        """Return that the allocated memory has risen in a few steps, before a growth is known.
+
+        Without a growth, all minima of the second half of twelve steps exceed those of the first
+        once in 924 times, the number of ways to choose 6 out of 12.
+        """
+        points = self._by_step()
+        if self._is_long_enough() or len(points) < LEAST_RISE_READINGS:
+            return None
+        floors, lasted = block_floors(points), points[-1][0] - points[0][0]
+        if len(floors) < LEAST_RISE_STEPS or lasted < LEAST_RISE_STEPS:
+            return None
+        values = [value for _, value in floors]
+        half = len(values) // 2
+        if min(values[half:]) <= max(values[:half]) or not still_grows(points):
+            return None
+        rate = growth(points)
+        if rate is None or rate.low * lasted < LEAST_GROWTH:
+            return None
+        steps, verb = fmt.count(round(lasted), "step"), "rose" if ended else "has risen"
+        return Finding(
+            "rise",
+            f"allocated {verb} {_format_rate(rate, 1, 'step')}, in {steps}"
+            + ("" if ended else " so far"),
+            f"{FROM_OUTSIDE}: allocated_bytes, the least of each part of the steps; Sen 1968",
+            rate,
+            "step",
+            self._find_need(),
+        )
+
+    def _find_need(self) -> int | None:
+        """Return by how much the newest steps' peak exceeds the reserved memory.
+
+        An old peak, such as that of the first step, would be no peak of the newest steps.
+        """
+        newest, earlier = self._points[-1], self._points[int(RECENT * len(self._points))]
+        return newest.peak - newest.reserved if newest.peak > earlier.peak else None
 
     def _find_edge(self) -> Finding | None:
         if not self._retries:
@@ -321,6 +377,30 @@ class Track:
         )
 
 
+FURTHEST = 20.0
+"""How many times the observed steps or time a growth is projected at most."""
+
+
+def project_full(finding: Finding, free: int) -> float | None:
+    """Return after how many steps or seconds a growth needs all memory of a GPU.
+
+    The peak of the newest steps grows with what they leave allocated; it may fill the reserved
+    memory and the free memory of the GPU.
+
+    Args:
+        finding: a growth.
+        free: free bytes of the GPU.
+
+    Returns:
+        The steps or seconds; ``None`` if they are not known, or too many to be projected.
+    """
+    rate, needs = finding.growth, finding.needs
+    if rate is None or needs is None or rate.low <= 0:
+        return None
+    left = max(0, free - needs) / rate.rate
+    return left if left <= FURTHEST * rate.span else None
+
+
 def find_growth(
     points: Sequence[tuple[float, float]], per: GrowthPer, key: str, subject: str, source: str
 ) -> Finding | None:
@@ -348,6 +428,8 @@ def find_growth(
         key,
         f"{subject} grows {rate}, {over}",
         f"{source}, the least of each part of the {part}; Sen 1968",
+        growth_rate,
+        per,
     )
 
 
@@ -370,4 +452,5 @@ def _compute_minima(first: _Point, other: _Point) -> _Point:
         min(first.idle, other.idle),
         min(first.split, other.split),
         max(first.reserved, other.reserved),
+        max(first.peak, other.peak),
     )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tui.allocators.findings import TOO_SHORT, GrowthRate
+from tui.allocators.findings import TOO_SHORT, Finding, GrowthRate, project_full
 from tui.allocators.messages import CPU_BUILD
 from tui.core.text import numbers as text
 from tui.core.text.commands import shorten_command
@@ -300,7 +301,25 @@ def _states_growth(row: WatchedDevice) -> bool:
     """Return whether the growth needs words of its own."""
     # An OOM's conclusion says what grew; a missing figure beside it would seem to contradict.
     is_explained = row.growth is None and row.ended and row.at_oom is not None
-    return not is_explained and not any(finding.key == "growth" for finding in row.findings)
+    is_found = any(finding.key in ("growth", "rise") for finding in row.findings)
+    return not is_explained and not is_found
+
+
+def _project(finding: Finding, row: WatchedDevice) -> Finding:
+    """Add to a growth when it fills the GPU of the running process, if that can be foreseen."""
+    free = None if row.gpu is None else row.gpu.free
+    left = None if row.ended or free is None else project_full(finding, free)
+    if left is None:
+        return finding
+    if finding.per == "s":
+        when = f"in about {text.duration(left)}"
+    elif left < 1:
+        when = "in the next step"
+    else:
+        when = f"in about {text.count(math.floor(left), 'step')}"
+        if row.steps_per_s:
+            when += f", {text.duration(left / row.steps_per_s)}"
+    return replace(finding, text=f"{finding.text}; at this rate, the GPU is full {when}")
 
 
 def trend_lines(row: WatchedDevice, cells: int) -> list[Line]:
@@ -308,7 +327,7 @@ def trend_lines(row: WatchedDevice, cells: int) -> list[Line]:
 
     Of a process that has ended without an OOM, the peaks stand before its growth.
     """
-    lines = finding_lines(row.findings, cells)
+    lines = finding_lines([_project(finding, row) for finding in row.findings], cells)
     if row.ended and row.at_oom is None:
         return lines + paragraph(summarize_memory(row), cells, TextStyle.PLAIN, indent="  ")
     if _states_growth(row):
