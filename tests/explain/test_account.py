@@ -171,3 +171,21 @@ def test_what_an_exception_s_text_rounds_off_is_no_memory_of_others(
     rows = compute_account(found, None).rows
     assert [row.name for row in rows] == names
     assert sum(row.bytes for row in rows) == 7 * GIB
+
+
+@pytest.mark.parametrize(
+    ("total", "of_gpu", "expected"),
+    [
+        (7 * GIB + 409 * MIB, 8 * GIB, "7.4 GiB usable (8 GiB less 615 MiB for the driver)"),
+        (8 * GIB, 8 * GIB, "8 GiB"),
+        (8 * GIB, None, "8 GiB"),
+        # Half of a GPU is that of a MIG instance.
+        (40 * GIB, 80 * GIB, "40 GiB"),
+        (None, 8 * GIB, "at least 510 MiB"),
+    ],
+)
+def test_the_capacity_names_what_the_driver_reserves(
+    total: int | None, of_gpu: int | None, expected: str
+) -> None:
+    found = evidence(allocated=0, reserved=0, total=total, gpu_total=of_gpu)
+    assert explain(found).device_words == expected

@@ -181,7 +181,8 @@ def test_a_figure_that_nvml_does_not_give_is_absent_with_its_reason() -> None:
     assert device.processes is not None
     row = replace(device.processes[0], memory=None, unavailable={"memory": "the driver does not"})
     placed = placed_on(process(), [figures(0)], (replace(device, processes=(row,)),))
-    assert placed["cuda:0"] == Placed("GPU-0", None, "", "the driver does not")
+    total = device.memory.total
+    assert placed["cuda:0"] == Placed("GPU-0", None, "", "the driver does not", total)
 
 
 # ---- the object and the text ----

@@ -59,7 +59,7 @@ def test_what_is_kept_is_read(run: StartedRun) -> None:
         held(1),
         steps(1, 3),
         ProcessFigures(BEGAN + 1.5, (), host_rss={"7": 300 << 20}),
-        DevicesPlaced(BEGAN + 1, {"7 cuda:0": Placed("GPU-1", None, "", "no right")}),
+        DevicesPlaced(BEGAN + 1, {"7 cuda:0": Placed("GPU-1", None, "", "no right", 8 << 30)}),
     ]
     for event in events:
         file.store(event)

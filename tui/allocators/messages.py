@@ -204,6 +204,8 @@ class Placed:
     """NVML's bytes of the process on the device."""
     why_no_id: str = ""
     why_no_process: str = ""
+    total: int | None = None
+    """NVML's total bytes of the device, with those that its driver reserves."""
 
 
 @dataclass(frozen=True)
@@ -282,9 +284,10 @@ def place_listed(
     if not listed:
         reason = _why_not_listed(process, devices)
         return {figure.device: Placed(None, None, reason, reason) for figure in figures}
+    totals = {device.id: device.memory.total for device in devices}
     if len(figures) == 1 and len(listed) == 1:
         ((identity, (memory, why)),) = listed.items()
-        return {figures[0].device: Placed(identity, memory, "", why)}
+        return {figures[0].device: Placed(identity, memory, "", why, totals.get(identity))}
     visible = _visible(process, devices)
     ids = {figure.device: visible.get(int(figure.device.partition(":")[2])) for figure in figures}
     if all(_may_match(figure, listed.get(ids[figure.device] or "")) for figure in figures):
@@ -292,7 +295,7 @@ def place_listed(
         for name, device_id in ids.items():
             assert device_id is not None
             memory, why = listed[device_id]
-            placed[name] = Placed(device_id, memory, "", why)
+            placed[name] = Placed(device_id, memory, "", why, totals.get(device_id))
         return placed
     reason = (
         "unknown GPU: NVML lists the process on GPUs that were not in its CUDA_VISIBLE_DEVICES "

@@ -227,6 +227,7 @@ def gather_evidence(
         step=None if facts is None else facts.step,
         free=figures.device_free if facts is None else facts.free,
         total=total,
+        gpu_total=circumstances.total,
         allowed=allowed,
         pending=state.pending,
         stuck=figures.in_pieces,

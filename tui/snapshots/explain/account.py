@@ -79,6 +79,26 @@ def infer_capacity(evidence: Evidence) -> Capacity:
     return Capacity(None, f"at least {round_size(least)}", known=least)
 
 
+MOST_RESERVED = 0.1
+"""The largest part of a GPU for its driver; a larger one would be that of another MIG instance."""
+
+
+def describe_capacity(evidence: Evidence, device: Capacity) -> str:
+    """Return the device's capacity, and by what NVML's total of the GPU exceeds it.
+
+    CUDA's total, which torch states, lacks the memory that the driver reserves.
+    """
+    if device.inferred:
+        return f"{device.words} (inferred)"
+    total, of_gpu = evidence.total, evidence.gpu_total
+    if total is None or of_gpu is None or not 0 < of_gpu - total <= MOST_RESERVED * of_gpu:
+        return device.words
+    reserved = round_size(of_gpu - total)
+    if round_size(total) == round_size(of_gpu):
+        return device.words
+    return f"{device.words} usable ({round_size(of_gpu)} less {reserved} for the driver)"
+
+
 @dataclass(frozen=True, slots=True)
 class Account:
     """The rows of the account and their total."""

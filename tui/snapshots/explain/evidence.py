@@ -177,7 +177,9 @@ class Evidence:
     free: int | None = None
     """Free bytes of the device."""
     total: int | None = None
-    """Total bytes of the device."""
+    """Total bytes of the device, without those that its driver reserves."""
+    gpu_total: int | None = None
+    """Total bytes of the device with them, according to NVML."""
     allowed: int | None = None
     """The limit of ``set_per_process_memory_fraction`` in bytes."""
     pending: int = 0

@@ -12,7 +12,12 @@ from collections.abc import Sequence
 
 from tui.allocators.findings import at_step
 from tui.core.text.numbers import round_size
-from tui.snapshots.explain.account import Capacity, compute_account, infer_capacity
+from tui.snapshots.explain.account import (
+    Capacity,
+    compute_account,
+    describe_capacity,
+    infer_capacity,
+)
 from tui.snapshots.explain.advice import advise
 from tui.snapshots.explain.conclusion import conclude
 from tui.snapshots.explain.evidence import Circumstances, Evidence, Holder
@@ -59,7 +64,7 @@ def explain(evidence: Evidence) -> Explanation:
         step=evidence.step,
         used=account.used,
         device_bytes=device.bytes,
-        device_words=f"{device.words} (inferred)" if device.inferred else device.words,
+        device_words=describe_capacity(evidence, device),
         account=account.rows,
         advice=advise(evidence, account, leak, cause, where),
         unavailable=_list_unavailable(evidence, where, device),

@@ -54,7 +54,7 @@ def circumstances_of_row(row: WatchedDevice) -> Circumstances:
         recorded=row.log is not None and row.log.records,
         growth=_find_rate(row.growth, row.growth_per, row.findings),
         holders=row.holders or _of_driver_oom(row),
-        total=gpu.total if gpu else None,
+        total=gpu.total if gpu else row.placed.total,
         process=row.placed.process,
     )
 
@@ -134,7 +134,7 @@ def circumstances(
         recorded=log.records,
         growth=None if seen is None else growth_of(seen.track),
         holders=_find_holders(log.pid, oom, seen, gpu),
-        total=None if gpu is None else gpu.total,
+        total=_find_total_of_gpu(seen, gpu),
         known=known,
         process=None if seen is None else seen.placed.process,
         source=source,
@@ -165,6 +165,13 @@ def _find_gpu(seen: Allocator | None, gpus: Mapping[str, GpuOccupancy]) -> GpuOc
     if seen is not None and seen.placed.id is not None:
         return gpus.get(seen.placed.id)
     return full_gpu(gpus.values())
+
+
+def _find_total_of_gpu(seen: Allocator | None, gpu: GpuOccupancy | None) -> int | None:
+    """Return the total bytes of a GPU, as NVML states it or as a stored run has it."""
+    if gpu is not None:
+        return gpu.total
+    return None if seen is None else seen.placed.total
 
 
 def _find_holders(
@@ -222,6 +229,7 @@ def explain_without_snapshot(oom: Oom, known: Circumstances) -> Explanation:
             step=oom.step,
             free=oom.free,
             total=_find_total(message, known) if limited else oom.limit,
+            gpu_total=known.total,
             allowed=oom.limit if limited else None,
             process=choose_process(message, known.process),
             others=others,

@@ -279,7 +279,7 @@ def summarize_memory(row: WatchedDevice) -> str:
     if figures is None:
         why = row.process.reason or "not read before the process ended"
         return f"peak {text.NA}: {why}"
-    total = None if row.gpu is None else row.gpu.total
+    total = row.placed.total if row.gpu is None else row.gpu.total
     most = text.size(figures.allocated_peak)
     if total is not None:
         most = text.size_pair(figures.allocated_peak, total, " of ")
