@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.results.samples import FACTS, kept
+from tests.results.samples import BEGAN, FACTS, kept
 from tui.results.store.database import Database
 from tui.results.store.earlier import EarlierSessions
 from tui.results.store.records import StoredResult
@@ -95,7 +95,7 @@ def test_a_hundred_thousand_results_are_listed_and_compared(tmp_path: Path) -> N
     place, clock = tmp_path / "many" / "results.sqlite3", []
     for _ in range(LOOKS):
         began = time.perf_counter()
-        found = EarlierSessions(place, RESULTS + 2000.0).read_newest(FACTS["box"])
+        found = EarlierSessions(place, BEGAN + RESULTS).read_newest(FACTS["box"])
         clock.append(time.perf_counter() - began)
     assert len(found) == WORKLOADS
     print(

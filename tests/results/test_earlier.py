@@ -21,7 +21,7 @@ from tui.results.store.earlier import EarlierSessions
 from tui.results.store.recorder import ResultHistory, ResultRecorder
 from tui.results.store.records import StoredResult
 from tui.runs.state.events import ComparedWithEarlier, EarlierRead, ParametersSet
-from tui.runs.state.runs import Against, EarlierResult
+from tui.runs.state.runs import Against, EarlierResult, EarlierResults
 from tui.runs.state.state import WorkbenchState
 from tui.runs.views.brief import format_earlier
 from tui.runs.views.detail import detail_lines
@@ -76,6 +76,26 @@ def test_a_warning_not_to_trust_a_stored_time_is_found_with_it(tmp_path: Path) -
     )
     found = EarlierSessions(place, LATER).read_newest("alpha")
     assert {one.workload: one.trusted for one in found} == {"matmul": False, "conv2d": True}
+
+
+def test_a_failed_run_stands_for_its_setting_until_one_succeeds(tmp_path: Path) -> None:
+    place = _filled(
+        tmp_path / "r",
+        kept(1, workload="norm", median=3e-3),
+        kept(2, workload="norm", status="failed"),
+        kept(3, workload="conv2d", status="failed"),
+        kept(4, workload="conv2d", median=2e-3),
+        kept(5, workload="fft", status="skipped"),
+    )
+    found = EarlierResults(EarlierSessions(place, LATER).read_newest("alpha"))
+    norm, conv2d, fft = (
+        found.find(name, "GPU-1", {"n": 4096}) for name in ("norm", "conv2d", "fft")
+    )
+    assert norm is not None
+    assert (norm.failure, norm.median_s, norm.ci95_s) == ("failed", None, None)
+    assert conv2d is not None
+    assert (conv2d.failure, conv2d.median_s) == ("", 2e-3)
+    assert fft is None
 
 
 def test_what_was_left_to_the_workload_is_found_by_what_was_asked_for(tmp_path: Path) -> None:
@@ -346,6 +366,21 @@ def test_an_old_figure_that_is_not_to_be_trusted_keeps_its_mark() -> None:
     state = make_store("one gpu", EarlierRead(NOW, (doubtful, _earlier("", days=3))))
     found = build_row(state.runs, state.runs.catalogue[0])
     assert plain(found.state) == "cuda:0 2 d, cpu 3 d ago, driver 580, ! cuda:0"
+
+
+@pytest.mark.parametrize("cells", [79, 119, 199])
+def test_an_earlier_failure_is_shown_as_one(cells: int) -> None:
+    failed = _earlier(median_s=None, ci95_s=None, failure="wrong result: off by 12%")
+    state = make_store("one gpu", EarlierRead(NOW, (failed,)))
+    shown = _shown(state, cells)
+    assert "(failed)" in shown
+    assert "failed 2 d ago" in shown
+    text = _detail(state)
+    assert "earlier failed (wrong result: off by 12%), 2 d ago with driver 580.65.06" in text
+    assert "not run; earlier" not in text
+    both = make_store("one gpu", EarlierRead(NOW, (failed, _earlier("", days=2))))
+    found = build_row(both.runs, both.runs.catalogue[0])
+    assert plain(found.state) == "cuda:0 failed 2 d, cpu 2 d ago, driver 580"
 
 
 def test_an_old_figure_is_quiet_and_no_ratio_is_made_of_it() -> None:

@@ -245,20 +245,22 @@ class Database:
         ]
 
     def find_newest(
-        self, environments: Sequence[str], before: float | None = None
+        self, environments: Sequence[str], before: float | None = None, *, failed: bool = False
     ) -> list[StoredRow]:
         """Return the newest successful run of each workload, device and set of parameters.
 
         Args:
             environments: hashes of facts; a run must have one of them.
             before: Unix time; runs must have ended earlier.
+            failed: return the newest failed runs instead.
         """
+        status = "status = 'failed'" if failed else "status = 'ok' AND median_s IS NOT NULL"
         marks = ",".join("?" * len(environments))
         until = "" if before is None else "AND at < ?"
         # SQLite takes the columns beside a maximum from the row that has it.
         selected = self._query(
             "SELECT number, workload, device, parameters, max(at) FROM results"
-            " WHERE kind = 'run' AND status = 'ok' AND median_s IS NOT NULL"
+            f" WHERE kind = 'run' AND {status}"
             # The sign makes SQLite use the index of the settings, which covers this query.
             f" AND +environment IN ({marks}) {until} GROUP BY workload, device, parameters",
             [*environments, *(() if before is None else (before,))],

@@ -55,7 +55,9 @@ class EarlierSessions:
         self._traceless = traceless
 
     def read_newest(self, box: str) -> tuple[EarlierResult, ...]:
-        """Return the newest result on a box for each workload, GPU and set of parameters.
+        """Return the newest results on a box for each workload, GPU and set of parameters.
+
+        The newest successful run is among them, and the newest failed one.
 
         Args:
             box: name of the box.
@@ -72,12 +74,13 @@ class EarlierSessions:
             stored = []
             for gpu, keys in environments.items():
                 rows = database.find_newest(keys, self._before)
+                rows += database.find_newest(keys, self._before, failed=True)
                 requested = database.read_requested(rows)
                 stored += [
                     _build_earlier(row, gpu, requested.get(row.number, {}), facts[row.environment])
                     for row in rows
                     # An invalid row of the store counts as failed.
-                    if row.valid_s is not None
+                    if row.valid_s is not None or row.status == "failed"
                 ]
         return tuple(stored)
 
@@ -142,7 +145,6 @@ class EarlierSessions:
 def _build_earlier(
     row: StoredRow, gpu: str, requested: Mapping[str, Setting], facts: Facts
 ) -> EarlierResult:
-    assert row.median_s is not None
     used = json.loads(row.measured)
     return EarlierResult(
         workload=row.workload,
@@ -150,11 +152,12 @@ def _build_earlier(
         requested={**used, **complete_requested(row.workload, requested)},
         used=used,
         at=row.at,
-        median_s=row.median_s,
-        ci95_s=row.ci95_s,
+        median_s=row.valid_s,
+        ci95_s=None if row.valid_s is None else row.ci95_s,
         driver=facts.values.get("driver", ""),
         torch=facts.values.get("torch", ""),
         trusted=is_trusted_with(row.marks),
+        failure="" if row.status == "ok" else row.outcome or "failed",
     )
 
 

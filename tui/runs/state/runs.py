@@ -71,7 +71,8 @@ class EarlierResult:
     """The parameters as used: a value left to the workload is a number here."""
     at: float
     """Unix time at which it ended."""
-    median_s: float
+    median_s: float | None
+    """Seconds per call; ``None`` if it failed."""
     ci95_s: tuple[float, float] | None
     driver: str
     """Version of the driver; empty if unknown or for a run on the CPU."""
@@ -79,6 +80,8 @@ class EarlierResult:
     """Version of torch; empty if unknown."""
     trusted: bool = True
     """No warning says that the time says nothing of the workload."""
+    failure: str = ""
+    """Why it failed; empty if it succeeded."""
 
     def is_of(self, parameters: Mapping[str, Setting]) -> bool:
         """Return whether it was measured with these parameters."""

@@ -97,10 +97,11 @@ def skipped_lines(state: RunsState, info: WorkloadInfo, cells: int) -> list[Line
 def format_earlier(state: RunsState, earlier: EarlierResult) -> str:
     """Format an earlier result: ``2.71 ms ±0.4%, 2 d ago with driver 580.65, torch 2.13.0``.
 
-    ``!`` comes first if its time is not to be trusted.
+    ``!`` comes first if its time is not to be trusted. A failed run has its reason instead.
     """
     software = [f"driver {earlier.driver}"] if earlier.driver else []
     software += [f"torch {earlier.torch}"] if earlier.torch else []
     used = f" with {', '.join(software)}" if software else ""
-    mark = "" if earlier.trusted else f"{glyphs.GLYPHS.warning} "
-    return f"{mark}{format_time(earlier)}, {text.age(state.now - earlier.at)}{used}"
+    mark = "" if earlier.trusted or earlier.failure else f"{glyphs.GLYPHS.warning} "
+    figure = f"failed ({earlier.failure})" if earlier.failure else format_time(earlier)
+    return f"{mark}{figure}, {text.age(state.now - earlier.at)}{used}"

@@ -185,7 +185,9 @@ def device_lines(
     if run is None:
         earlier = state.earlier_result(info, device)
         words = "not run"
-        if earlier is not None:
+        if earlier is not None and earlier.failure:
+            words = f"earlier {format_earlier(state, earlier)}"
+        elif earlier is not None:
             words += f"; earlier: {format_earlier(state, earlier)}"
         return [title, *paragraph(words, cells, TextStyle.QUIET)]
     warnings = run.warnings if run.result or run.so_far is None else run.so_far.warnings

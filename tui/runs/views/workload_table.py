@@ -155,7 +155,7 @@ def build_row(state: RunsState, info: WorkloadInfo) -> WorkloadRow:
     if earlier:
         # In parentheses and without color, as they are not from this session.
         cells |= {
-            device: Span(f"({format_median(result)})", TextStyle.QUIET)
+            device: Span(f"({_format_earlier_cell(result)})", TextStyle.QUIET)
             for device, result in earlier.items()
         }
         forms = (*_add_earlier(state, forms, earlier, alone=not any(runs.values())), *forms)
@@ -242,7 +242,7 @@ def _add_earlier(
         alone: there are no results of this session.
     """
     full = format_earlier(state, earlier)
-    doubtful = [name for name, result in earlier.items() if not result.trusted]
+    doubtful = [name for name, result in earlier.items() if not (result.trusted or result.failure)]
     doubt, place = mark_doubt(doubtful, earlier)
     if alone and forms[0] == NOT_RUN:
         short = full.partition(",")[0] if full.count(",") == 1 else "earlier"
@@ -250,6 +250,10 @@ def _add_earlier(
     if alone or not forms[0]:
         return ()
     return ((*forms[0], Span("; ", TextStyle.QUIET), *doubt, Span(full, TextStyle.QUIET), *place),)
+
+
+def _format_earlier_cell(earlier: EarlierResult) -> str:
+    return "failed" if earlier.failure else format_median(earlier)
 
 
 def find_earlier(
@@ -266,7 +270,10 @@ def find_earlier(
 
 def format_earlier(state: RunsState, earlier: Mapping[str, EarlierResult]) -> str:
     """Format the age of earlier results: ``2 d ago, driver 580``; per device if ages differ."""
-    ages = {name: text.old(state.now - result.at) for name, result in earlier.items()}
+    ages = {
+        name: f"{'failed ' if result.failure else ''}{text.old(state.now - result.at)}"
+        for name, result in earlier.items()
+    }
     main = list(earlier.values())[-1]
     version, component = (main.driver, "driver") if main.driver else (main.torch, "torch")
     short = version.partition(".")[0] if main.driver else ".".join(version.split(".")[:2])

@@ -212,7 +212,7 @@ def _divide_by_inventory(evidence: Evidence, live: _Whole, leak: Leak | None) ->
         live.deduct(
             "activations",
             remainder,
-            "unnamed: autograd buffers, temporaries, C++ allocations",
+            "without a name: autograd buffers, temporaries or C++ allocations",
         )
 
 
