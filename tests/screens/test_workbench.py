@@ -8,6 +8,7 @@ from tests.screens.app_helpers import running
 from tests.screens.helpers import NO_DRIVER, NOW, gpu, hello, sample, workload
 from tests.screens.results import compare_queued, compared, progress, queued, ran
 from tests.tiers import VARIANT
+from tui.app.workbench import QuitScreen
 from tui.core.events import RunnerStatus
 from workloads.protocol import messages
 
@@ -174,6 +175,26 @@ async def test_q_asks_while_something_runs(key: str) -> None:
         assert on.app.return_code is None
         assert "Quit" not in on.text
         await on.press(key, "y")
+        assert on.app.return_code == 0
+
+
+async def test_the_question_before_the_end_follows_what_runs() -> None:
+    async with running((80, 24), "one gpu", queued("mlp"), queued("matmul")) as on:
+        await on.press("q")
+        assert "Quitting cancels all 2." in on.text
+
+        async def shows(words: str) -> None:
+            question = on.app.screen
+            assert isinstance(question, QuitScreen)
+            question.rebuild()
+            await on.settle()
+            assert words in on.text
+
+        await on.tell(*ran("mlp")[1:])
+        await shows("Quitting cancels it.")
+        await on.tell(*ran("matmul")[1:])
+        await shows("All runs have ended. Quitting cancels nothing.")
+        await on.press("y")
         assert on.app.return_code == 0
 
 

@@ -47,7 +47,7 @@ from tui.kit.command_screen import bindings_of
 from tui.kit.commands.silent_keys import explain_silent_key
 from tui.kit.dialogs import ConfirmScreen, HelpScreen, Palette, WorkbenchCommands
 from tui.kit.few_colors import Nearest256
-from tui.kit.pane import AsciiScrollBar, pane_of
+from tui.kit.pane import AsciiScrollBar, LinesView, pane_of
 from tui.kit.picture import make_portable
 from tui.kit.terminal import clipboard, ending
 from tui.kit.terminal.alarm import alarm_sequence
@@ -443,14 +443,16 @@ class WorkbenchApp(TabbedApp):
             if yes:
                 leave()
 
-        title = "Quit and cancel the runs?"
-        words = [
-            warning
-            for runs in busy
-            for warning in format_quit_warning(runs, stored=self.stores_results)
-        ]
-        words += [left] if left else []
-        self.push_screen(QuitScreen(title, words), answered)
+        def describe() -> list[str]:
+            words = [
+                warning
+                for runs in busy
+                if runs.pending()
+                for warning in format_quit_warning(runs, stored=self.stores_results)
+            ]
+            return [*(words or [ALL_ENDED]), *([left] if left else [])]
+
+        self.push_screen(QuitScreen("Quit and cancel the runs?", describe), answered)
 
     def action_save_screen(self) -> None:
         """Save the screen as a picture and as a web page, and say where they are."""
@@ -505,8 +507,31 @@ def _reading_time(message: str) -> float:
     return max(LEAST_S, len(message) / LETTERS_A_SECOND)
 
 
+ALL_ENDED = "All runs have ended. Quitting cancels nothing."
+
+
 class QuitScreen(ConfirmScreen):
-    """Asks before the program ends while something runs."""
+    """Asks before the program ends while something runs, and follows what runs.
+
+    Args:
+        question: the title.
+        describe: returns what quitting cancels now.
+    """
+
+    EVERY_S: ClassVar[float] = 1.0
+
+    def __init__(self, question: str, describe: Callable[[], Sequence[str]]) -> None:
+        super().__init__(question, describe())
+        self._describe = describe
+
+    def on_mount(self) -> None:
+        """Start the timer of the updates."""
+        self.set_interval(self.EVERY_S, self.rebuild)
+
+    def rebuild(self) -> None:
+        """Describe anew what quitting cancels."""
+        self.sentences = tuple(self._describe())
+        self.query_one(LinesView).rebuild()
 
 
 class ProcessHooks:

@@ -349,7 +349,8 @@ class QuestionScreen(BesideCursor[R]):
     def __init__(self, question: str, sentences: Sequence[str]) -> None:
         super().__init__()
         self._question = question
-        self._sentences = tuple(sentences)
+        self.sentences = tuple(sentences)
+        """The consequences, one paragraph each."""
 
     def compose(self) -> ComposeResult:
         """Yield a box around the sentences."""
@@ -357,7 +358,7 @@ class QuestionScreen(BesideCursor[R]):
 
     def lines(self, cells: int) -> list[Line]:
         """Return the lines of the sentences."""
-        return [row for text in self._sentences for row in paragraph(text, cells)]
+        return [row for text in self.sentences for row in paragraph(text, cells)]
 
 
 class ConfirmScreen(QuestionScreen[bool]):
