@@ -83,8 +83,12 @@ def label_limit(name: str, basis: Basis) -> str:
 
 
 def format_limit_share(limit: Limit) -> str:
-    """Return the share of a limit: ``76% of float32 peak``; mark an impossible share."""
-    words = f"{text.share(limit.fraction)} of {label_limit(limit.name, limit.basis)}"
+    """Return the share of a limit: ``76% of float32 peak``; mark an impossible share.
+
+    A share above 100% within the limit's own error has that error beside it.
+    """
+    within = f" {text.spread(limit.error)}" if 1 < limit.fraction <= 1 + limit.error else ""
+    words = f"{text.share(limit.fraction)}{within} of {label_limit(limit.name, limit.basis)}"
     excess = describe_excess(limit)
     return f"{glyphs.GLYPHS.warning} {words}, {excess}" if excess else words
 

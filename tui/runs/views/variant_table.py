@@ -10,7 +10,7 @@ from tui.kit.tables import table_lines
 from workloads.protocol.results import RATIO_COLUMNS, Cell, Table
 
 VERDICT = "verdict"
-NOTE = "Ratios and verdicts are of blocks in pairs (median): the quotient of the times can differ."
+NOTE = "Timed in turns, apart from the time above. Ratios are medians over pairs, not quotients."
 UNCLEAR = "unclear: no clear difference, so no ratio."
 _INDENT = 2
 
