@@ -148,10 +148,12 @@ def deep_columns(views: tuple[DeviceView, ...], width: int) -> DeviceColumns:
     label = max(max((len(view.label) for view in views), default=0), len("gpu") + 1)
     beside = UTILISATION + 1 + TEMPERATURE + 1 + POWER
     bar = max(0, width - MARK - label - _BAR_GAP - 1 - beside)
+    # Enough for the mark of the sort order, too.
+    memory = _BELOW if bar - 1 > len(_BELOW) else "memory"
     headings: list[Column[None]] = [
         Column(_GPU, MARK + label, align="left", gap=0, order="index"),
         Column("util", UTILISATION + 1, align="left", gap=1, order="load"),
-        Column("memory", MEMORY_USED, align="left", gap=1, grows=(width,), order="memory"),
+        Column(memory, MEMORY_USED, align="left", gap=1, grows=(width,), order="memory"),
         Column("temp", TEMPERATURE, gap=1, order="heat"),
         Column("power", POWER, gap=1),
     ]
@@ -174,7 +176,7 @@ def _omit_gpu_headings(plan: DeviceColumns, views: tuple[DeviceView, ...]) -> De
     """Return the columns with the headings of the CPU's figures alone if there is no GPU."""
     if any(view.key != CPU for view in views):
         return plan
-    of_cpu = ("util", "memory", _history())
+    of_cpu = ("util", "memory", _BELOW, _history())
     layout = tuple(
         placed
         if placed.column.name in of_cpu
@@ -187,6 +189,8 @@ def _omit_gpu_headings(plan: DeviceColumns, views: tuple[DeviceView, ...]) -> De
 _GPU = " " * MARK + "gpu"
 _LIMIT = " "
 """Name of the column without a heading: the power limit."""
+_BELOW = "memory below"
+"""Heading of the memory in rows of two lines."""
 _USERS = "used by"
 _STATUS, _IN_BRIEF = "throttled", "throttle"
 _BAR_GAP = 1
