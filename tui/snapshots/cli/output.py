@@ -163,7 +163,7 @@ async def _read_event(
         rows += state_lines(entry, summary.events, None, cells)
         arguments = SitesArguments(summary.device, event, limit=top)
         listing = await reader.call(SITES, arguments)
-        rows += [(), line(Span("Memory by site at this event", TextStyle.STRONG))]
+        rows += [(), line(Span("Live memory by site at this event", TextStyle.STRONG))]
         rows += [
             node_line(SiteLine((row.key,), row), unfolded=False, cells=cells)
             for row in listing.rows

@@ -295,7 +295,7 @@ def verdict_lines(
     account = account_lines(verdict.explanation, near, whole=explained)
     advice = advice_lines(verdict.advice, far, AGAINST_OOM, explained=explained)
     request = _request_lines(verdict, near, explained=explained)
-    top = top_lines("Memory by site at this event", verdict.top, near)
+    top = top_lines("Live memory by site at this event", verdict.top, near)
     if not verdict.top or lacks_sites(verdict.top) or (not explained and _names_sites(verdict)):
         # Without a site to name, the account is more informative.
         top = []

@@ -128,7 +128,7 @@ def bar_cells(cells: int) -> int:
 def tree_heading(grouping: Grouping, order: Order, cells: int) -> Line:
     """Draw the heading over the columns of sites."""
     lead = " " * (bar_cells(cells) + (CHIP_CELLS if has_letters(grouping) else 0))
-    return site_heading(f"{lead}  by {grouping}, by {order}", cells)
+    return site_heading(f"{lead}  by {grouping}, by {order}; % of live memory", cells)
 
 
 def has_letters(grouping: Grouping) -> bool:
