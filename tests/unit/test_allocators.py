@@ -154,6 +154,14 @@ def test_a_process_that_ends_keeps_its_last_figures_and_its_gpu() -> None:
     words = " ".join(" ".join(lines).split())
     assert words.count("s old: the process has ended") == 1
     assert "reserved: 9 s old: the process has ended" in words
+    # A fraction of a second is no age.
+    gauge = gauge_of(state, actual, NOW + 0.5)
+    lines = [
+        plain(line)
+        for line in process_lines(actual, gauge, state.machine.devices[0], None, NOW, 80)
+    ]
+    assert "0 s old" not in " ".join(lines)
+    assert "the process has ended" in " ".join(lines)
 
 
 def explain_end(*more: object, at_oom: TorchMemory | None = None) -> str:

@@ -360,6 +360,9 @@ def _explain_doubt(row: TreeRow, shared: Stale[int] | None) -> str:
 
 
 def _age(figure: Stale[int]) -> str:
+    """Return how old a figure is and why; a fraction of a second is no age."""
+    if figure.age_s is not None and figure.age_s < 1:
+        return figure.reason
     age = f"{text.old(figure.age_s)} old" if figure.age_s is not None else "old"
     return f"{age}: {figure.reason}"
 
