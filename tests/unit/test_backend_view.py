@@ -35,7 +35,7 @@ ONEDNN = (
 )
 UNTIMED = (Arm(False, None, None), Arm(True, None, None))
 CUDNN_LINE = "cudnn [x] enabled  [ ] benchmark  [ ] deterministic  [x] conv.fp32 tf32"
-CUBLAS_LINE = "cuda [ ] matmul.fp32 ieee"
+CUBLAS_LINE = "cuda [ ] matmul.fp32 tf32"
 ONEDNN_LINE = "mkldnn [x] enabled  [ ] deterministic"
 
 

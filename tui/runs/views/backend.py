@@ -194,10 +194,10 @@ def _sort_comparisons(
 
 
 def format_switch(flag: FlagInfo, state: RunsState, cursor: str | None) -> Line:
-    """Draw a switch: ``[x] enabled``, ``[x] conv.fp32 tf32``."""
+    """Draw a switch: ``[x] enabled``; that of a precision names what it switches on: ``tf32``."""
     on = state.flags.get(flag.name, flag.default)
     style = TextStyle.CURSOR if flag.name == cursor else TextStyle.PLAIN
-    value = f" {format_setting(flag.name, on)}" if flag.name.endswith(PRECISION) else ""
+    value = f" {format_setting(flag.name, True)}" if flag.name.endswith(PRECISION) else ""
     return (Span(f"[{'x' if on else ' '}] {format_flag_title(flag)}{value}", style),)
 
 
