@@ -70,7 +70,8 @@ def test_at_118_cells_every_column_is_there(state: WorkbenchState) -> None:
         "  matmul                      412 ms   2.71 ms      152x  50.7 TFLOP/s   76% float32"
         "      201 MiB  ok ±0.4%",
         "▾ training: Where do time and memory go in my training?",
-        "  mlp                        19.1 ms    213 µs            cuda:0 block 7 ±1.1%, ≤4 s left",
+        "  mlp                        19.1 ms    213 µs            "
+        "cuda:0 ■■╸······· block 7 ±1.1%, ≤4 s left",
         "▾ flags: What does this flag or option do?",
         "  conv2d                     1.90 ms         –            "
         "cuda:0 failed: CUDA out of memory: asked for 2.1 GiB, 0.4…",

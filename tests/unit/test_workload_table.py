@@ -131,7 +131,7 @@ def test_a_run_that_goes_on_shows_its_estimate_and_how_far_it_is() -> None:
     state = make_store("one gpu", queued(), progress())
     found = cells(state)
     assert found["cuda:0"] == "213 µs"
-    assert found["state"] == "cuda:0 block 7 ±1.1%, ≤4 s left"
+    assert found["state"] == "cuda:0 ■■╸······· block 7 ±1.1%, ≤4 s left"
 
 
 @pytest.mark.parametrize("phase", ["preparing", "first call", "warm-up", "checking", "figures"])
@@ -158,7 +158,7 @@ def test_queued_is_said_once_in_its_column() -> None:
     alone = make_store("no gpu", queued("matmul", "cpu"))
     assert [cells(alone)[name] for name in ("cpu", "state")] == ["queued", ""]
     feed(state, progress(), *ran("matmul", "cpu"))
-    assert cells(state)["state"] == "cuda:0 block 7 ±1.1%, ≤4 s left"
+    assert cells(state)["state"] == "cuda:0 ■■╸······· block 7 ±1.1%, ≤4 s left"
 
 
 def test_a_cancelled_run_keeps_what_was_measured() -> None:

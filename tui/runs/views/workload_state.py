@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from tui.core.text import glyphs, ratios
 from tui.core.text import numbers as text
+from tui.kit.bars import draw_gauge
 from tui.kit.lines import Line, Span, TextStyle
 from tui.monitor.messages import HARMFUL_REASONS
 from tui.runs.state import parameters
@@ -71,6 +72,18 @@ def _progress_forms(progress: Progress) -> tuple[str, ...]:
     left = _format_left(progress)
     whole = ", ".join(filter(None, (f"{block} {spread}".strip(), left)))
     return (whole, f"{block}, {left}", left) if left else (whole, block)
+
+
+PROGRESS_CELLS = 10
+
+
+def _draw_progress(progress: Progress) -> Line:
+    """Return a gauge of the elapsed part of the longest time of a run; empty if not known."""
+    left = progress.remaining_s
+    if progress.phase != "measuring" or left is None or progress.elapsed_s + left <= 0:
+        return ()
+    share = progress.elapsed_s / (progress.elapsed_s + left)
+    return draw_gauge(share, PROGRESS_CELLS, TextStyle.ALLOCATED)
 
 
 def find_acting_flags(state: RunsState, workload: str, device: str) -> tuple[FlagInfo, ...]:
@@ -149,8 +162,11 @@ def _format_phrase(state: RunsState, run: RunState) -> Forms:
             silence = state.runner.silence
             words = (silence, silence.partition(":")[0], "silent")
             return tuple((Span(word, TextStyle.NOTE),) for word in words)
-        forms = _progress_forms(run.progress) if run.progress else ("",)
-        return tuple((Span(form, TextStyle.KEY),) for form in forms)
+        if run.progress is None:
+            return ((Span("", TextStyle.KEY),),)
+        forms = tuple((Span(form, TextStyle.KEY),) for form in _progress_forms(run.progress))
+        gauge = _draw_progress(run.progress)
+        return ((*gauge, Span(" "), *forms[0]), *forms) if gauge else forms
     result = run.result
     if result.status == "ok":
         return _format_ok(state, [run])
