@@ -4,29 +4,17 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from textual.screen import Screen
 
 from tests.screens.app_helpers import PromptApp, Running, running
 from tests.screens.every_screen import SNAPSHOT
 from tests.screens.fakes import FakeSession
-from tests.screens.helpers import (
-    GIB,
-    NOW,
-    STRANGER,
-    clock,
-    gpu,
-    gpu_process,
-    make_store,
-    sample,
-)
+from tests.screens.helpers import GIB, NOW, STRANGER, clock, gpu, gpu_process, make_store, sample
 from tests.screens.results import queued
+from tests.screens.watch_tab import TWO, on_runs
 from tests.screens.watched import (
     NO_AGENT,
     ScriptedRuns,
@@ -44,76 +32,13 @@ from tests.screens.watching import figures
 from tests.tiers import VARIANT, with_variants
 from tui.kit.dialogs import EndScreen, HelpScreen
 from tui.monitor.messages import DeviceMemory
-from tui.recordings.lines import AnyEvent
 from tui.snapshots.explain.frames import Frame
 from tui.snapshots.explain.inventory import ThreadStack
 from tui.watch.runs.agents import ProcessStacks, RankStacks
-from tui.watch.runs.rehearsals import RehearsalNote
 from tui.watch.screens import tab as watch
-from tui.watch.screens.dialogs import (
-    LeaveOrEndScreen,
-    RehearseScreen,
-    StacksScreen,
-    TwoSnapshotsScreen,
-)
+from tui.watch.screens.dialogs import LeaveOrEndScreen, StacksScreen, TwoSnapshotsScreen
 from tui.watch.screens.panes import RunPane, WatchedMemoryPane
-from tui.watch.session.rehearsal_start import RehearsalRequest
-from tui.watch.state.run import Mark, WatchedRun
-
-TWO = watched(device(), unread())
-
-
-class OnRuns:
-    """The app on the tab of watched runs."""
-
-    def __init__(self, on: Running, runs: ScriptedRuns) -> None:
-        self.on, self.runs = on, runs
-        self.app, self.press, self.until = on.app, on.press, on.until
-
-    @property
-    def rows(self) -> list[str]:
-        return self.on.rows
-
-    @property
-    def text(self) -> str:
-        return self.on.text
-
-    @property
-    def said(self) -> str:
-        """All that stands on the screen, as one line."""
-        return " ".join(self.text.replace("\u258c", " ").replace("\u2502", " ").split())
-
-    @property
-    def front(self) -> type[Screen[Any]]:
-        """What is on top: a dialog, or the tab."""
-        return type(self.app.screen)
-
-    def was_asked(self, *what: object) -> bool:
-        """Whether that was the last that the run's session was asked for."""
-        return self.runs.asked[-1] == what
-
-    def on_page(self, words: str) -> Callable[[], bool]:
-        return lambda: words in self.text
-
-
-@asynccontextmanager
-async def on_runs(
-    opens: WatchedRun | None = TWO,
-    *events: AnyEvent,
-    size: tuple[int, int] = (80, 24),
-    runs: tuple[Any, ...] | None = None,
-    **options: Any,
-) -> AsyncIterator[OnRuns]:
-    """Open the tab with two stored runs, the first of which is running."""
-    ended = kept_run("older", ended=NOW - 20, code=1, command=("python", "old.py"))
-    scripted = ScriptedRuns(*((kept_run(), ended) if runs is None else runs), opens=opens)
-    async with running(size, "one gpu", *events, runs=scripted, **options) as on:
-        await on.press("5")
-        tab = on.app.watched
-        assert tab is not None
-        await on.until(lambda: tab.runs_pane.runs is not None)
-        await on.settle()
-        yield OnRuns(on, scripted)
+from tui.watch.state.run import Mark
 
 
 async def test_enter_opens_a_run_of_the_list_after_a_run_that_was_open_from_the_start() -> None:
@@ -446,8 +371,7 @@ async def test_a_run_is_opened_at_the_start_and_only_then_is_there_a_session() -
 
 
 @pytest.mark.parametrize(
-    ("cells", "beside"),
-    [(60, set()), (80, {"peak"}), (130, {"peak", "process", "retries"})],
+    ("cells", "beside"), [(60, set()), (80, {"peak"}), (130, {"peak", "process", "retries"})]
 )
 async def test_the_account_has_the_figures_that_the_row_has_no_column_for(
     cells: int, beside: set[str]
@@ -561,58 +485,3 @@ async def test_k_shows_where_each_rank_is_and_asks_again() -> None:
         assert len(asked_for(at.runs, "stacks")) == 2
         await at.press("escape")
         assert at.front is not StacksScreen
-
-
-async def test_a_rehearsal_is_started_from_the_list_and_shown() -> None:
-    async with on_runs(runs=(kept_run(command=("python", "my train.py")),)) as at:
-        await at.press("V")
-        await at.until(lambda: at.front is RehearseScreen)
-        await at.until(lambda: "The program as you start it" in at.said)
-        assert "python 'my train.py'" in at.text
-        await at.press("tab")
-        await at.until(lambda: "or the memory of one, such as 24G" in at.said)
-        await at.press(*"24G", "tab", "2", "tab", "9", "enter")
-        await at.until(lambda: at.front is not RehearseScreen)
-        await at.until(lambda: bool(asked_for(at.runs, "open")))
-        (asked,) = asked_for(at.runs, "rehearse")
-        assert asked[1] == RehearsalRequest("python 'my train.py'", "24G", "2", "9")
-
-
-@VARIANT
-async def test_a_rehearsal_shows_its_card_as_full_as_the_process_makes_it() -> None:
-    note = RehearsalNote("L4", 1, 1, None, total=22 * GIB)
-    async with on_runs(watched(device(), rehearsal=note)) as at:
-        await at.press("enter")
-        await at.until(lambda: "rehearsed on a simulated L4" in at.said)
-        assert "no bar" not in at.text
-        assert "use unknown 18.5 GiB" in at.text
-        await at.press("i")
-        assert "the card is simulated" in at.said
-        await at.press("escape", "V")
-        await at.until(lambda: at.front is RehearseScreen)
-
-
-async def test_a_rehearsal_that_cannot_start_says_why_in_one_line() -> None:
-    masked = kept_run(command=("python", "train.py", "--token", "***"))
-    async with on_runs(runs=(masked,)) as at:
-        await at.press("V")
-        await at.until(lambda: at.front is RehearseScreen)
-        await at.press("enter")
-        await at.until(lambda: "give a command, such as python train.py" in at.said)
-        await at.press(*"no-such", "enter")
-        await at.until(lambda: "no-such: no such program; give its path" in at.said)
-        await at.press("V")
-        await at.until(lambda: at.front is RehearseScreen)
-        assert "no-such" in at.text
-        await at.press("escape")
-        await at.until(lambda: at.front is not RehearseScreen)
-        assert len(asked_for(at.runs, "rehearse")) == 1
-
-
-@pytest.mark.parametrize("size", with_variants([(60, 20), (120, 40)], [(80, 24)]))
-async def test_the_rehearsal_dialog_fits(size: tuple[int, int]) -> None:
-    async with on_runs(size=size) as at:
-        await at.press("V")
-        await at.until(lambda: at.front is RehearseScreen)
-        for name in ("Command", "Card", "GPUs", "Steps", "enter start"):
-            assert name in at.text
