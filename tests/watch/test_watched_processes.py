@@ -25,6 +25,7 @@ from tui.allocators.messages import (
 from tui.devices.state.watched_processes import MOST_POINTS
 from tui.watch.runs.ooms import Oom
 from tui.watch.runs.process_logs import ProcessLog, RequestedSnapshot
+from tui.watch.state.alarms import GrowthWarnings
 from tui.watch.state.processes import KILLED, SIMULATED, RunProcesses
 
 BEGAN = 1e9
@@ -342,4 +343,25 @@ def test_figures_alone_are_rows_too() -> None:
     rows = [row for row in known.devices(over=True) if row.figures]
     assert [(row.process.pid, row.steps, row.process.reason) for row in rows] == [
         (7, 4, "its description was not stored")
+    ]
+
+
+def test_a_growth_that_will_fill_its_gpu_is_warned_of_once() -> None:
+    known, warnings = seen(process(7), process(8)), GrowthWarnings()
+    card = gpu(0, processes=(gpu_process(7, started_at=BEGAN), gpu_process(8, started_at=BEGAN)))
+    said: list[str] = []
+    for number in range(100):
+        step, part = divmod(number, 5)
+        at, held_most = number / 10, GIB + step * 256 * MIB + 400 * MIB
+        known.apply(StepsCounted(BEGAN + at, {"box-7-100": step, "box-8-100": step}))
+        allocated = GIB + step * 256 * MIB + part * 100 * MIB
+        known.apply(held(at, allocated, 7, reserved=held_most, allocated_peak=held_most))
+        known.apply(held(at, GIB, 8, reserved=held_most))
+        free = 8 * GIB - step * 256 * MIB
+        memory = replace(card.memory, free=free)
+        known.apply_sample(sample(replace(card, memory=memory), at=BEGAN + at))
+        said += warnings.find_new(known)
+    assert said == [
+        "7 cuda:0: allocated has risen 256 MiB/step, in 12 steps so far; at this rate, "
+        "the GPU is full in about 20 steps, 10 s"
     ]

@@ -401,6 +401,28 @@ def project_full(finding: Finding, free: int) -> float | None:
     return left if left <= FURTHEST * rate.span else None
 
 
+def describe_full(finding: Finding, free: int | None, steps_per_s: float | None) -> str:
+    """Describe when a growth fills a GPU: ``the GPU is full in about 15 steps, 5 s``.
+
+    Args:
+        finding: a growth.
+        free: free bytes of the GPU; ``None`` if unknown.
+        steps_per_s: the present rate of steps, if known.
+
+    Returns:
+        The words; empty if it cannot be foreseen.
+    """
+    left = None if free is None else project_full(finding, free)
+    if left is None:
+        return ""
+    if finding.per == "s":
+        return f"the GPU is full in about {fmt.duration(left)}"
+    if left < 1:
+        return "the GPU is full in the next step"
+    seconds = f", {fmt.duration(left / steps_per_s)}" if steps_per_s else ""
+    return f"the GPU is full in about {fmt.count(math.floor(left), 'step')}{seconds}"
+
+
 def find_growth(
     points: Sequence[tuple[float, float]], per: GrowthPer, key: str, subject: str, source: str
 ) -> Finding | None:

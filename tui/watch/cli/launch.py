@@ -38,7 +38,7 @@ from tui.watch.runs.runs import StartedRun
 from tui.watch.session.followed_run import VISIBLE_S
 from tui.watch.session.run_folder import RunFolder, RunReading
 from tui.watch.session.sampler import SAMPLE_S, Sampler
-from tui.watch.state.alarms import WatchAlarms, watched_facts
+from tui.watch.state.alarms import GrowthWarnings, WatchAlarms, watched_facts
 from tui.watch.state.processes import RunProcesses
 from tui.watch.views.run import summarize_memory
 
@@ -132,6 +132,7 @@ class RunWithoutScreen:
         """
         self._alarm = alarm
         self._watch_alarms = WatchAlarms(time.time)
+        self._growth_warnings = GrowthWarnings()
         self._command = tuple(command)
         self._entries = entries
         self._shows_output = shows_output
@@ -223,6 +224,8 @@ class RunWithoutScreen:
         placed = self._processes.apply_sample(sample)
         if placed is not None:
             sampler.store(placed)
+        for warning in self._growth_warnings.find_new(self._processes):
+            print_notice(warning)
 
 
 def _row(process: TorchProcessState) -> WatchedProcessRow:

@@ -1,10 +1,11 @@
-"""When to call the user: OOMs of a watched run, and the end of a long one."""
+"""When to call the user: OOMs of a watched run, the end of a long one, a GPU that fills."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from tui.allocators.findings import describe_full
 from tui.core.text import numbers as text
 from tui.core.text.commands import name_program
 from tui.kit.terminal.alarm import LONG_S
@@ -12,6 +13,7 @@ from tui.watch.runs.ooms import describe_request
 from tui.watch.runs.process_logs import ProcessLog
 from tui.watch.runs.run_summary import describe_run_end, format_command
 from tui.watch.runs.runs import StartedRun
+from tui.watch.state.processes import RunProcesses
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,32 @@ def watched_facts(run: StartedRun, logs: Sequence[ProcessLog], *, is_over: bool)
         oom=f"out of memory: {describe_request(newest)}" if newest is not None else "",
         ended=describe_run_end(run, is_running=False) if is_over else "",
     )
+
+
+class GrowthWarnings:
+    """Warns once of each device that a process's growth is about to fill."""
+
+    def __init__(self) -> None:
+        self._warned: set[tuple[int, str]] = set()
+
+    def find_new(self, processes: RunProcesses) -> list[str]:
+        """Return a line for each device of a running process whose growth has become known.
+
+        A growth that fills no GPU in the near future is left to the end of the run.
+        """
+        lines: list[str] = []
+        for process in processes.seen.values():
+            pid = process.description.pid
+            for name, allocator in process.devices.items():
+                gpu = processes.gpus.get(allocator.placed.id or "")
+                if process.gone or gpu is None or (pid, name) in self._warned:
+                    continue
+                for finding in allocator.trend(ended=False).findings:
+                    when = describe_full(finding, gpu.free, process.steps_per_s)
+                    if when:
+                        self._warned.add((pid, name))
+                        lines.append(f"{pid} {name}: {finding.text}; at this rate, {when}")
+        return lines
 
 
 class WatchAlarms:

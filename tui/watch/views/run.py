@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tui.allocators.findings import TOO_SHORT, Finding, GrowthRate, project_full
+from tui.allocators.findings import TOO_SHORT, Finding, GrowthRate, describe_full
 from tui.allocators.messages import CPU_BUILD
 from tui.core.text import numbers as text
 from tui.core.text.commands import shorten_command
@@ -307,19 +306,9 @@ def _states_growth(row: WatchedDevice) -> bool:
 
 def _project(finding: Finding, row: WatchedDevice) -> Finding:
     """Add to a growth when it fills the GPU of the running process, if that can be foreseen."""
-    free = None if row.gpu is None else row.gpu.free
-    left = None if row.ended or free is None else project_full(finding, free)
-    if left is None:
-        return finding
-    if finding.per == "s":
-        when = f"in about {text.duration(left)}"
-    elif left < 1:
-        when = "in the next step"
-    else:
-        when = f"in about {text.count(math.floor(left), 'step')}"
-        if row.steps_per_s:
-            when += f", {text.duration(left / row.steps_per_s)}"
-    return replace(finding, text=f"{finding.text}; at this rate, the GPU is full {when}")
+    free = None if row.ended or row.gpu is None else row.gpu.free
+    when = describe_full(finding, free, row.steps_per_s)
+    return replace(finding, text=f"{finding.text}; at this rate, {when}") if when else finding
 
 
 def trend_lines(row: WatchedDevice, cells: int) -> list[Line]:
