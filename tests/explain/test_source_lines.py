@@ -10,7 +10,7 @@ from tests.explain.scenes import PROGRAM, evidence, growing, inventory, part, va
 from tui.snapshots.explain.explain import explain
 from tui.snapshots.explain.explanation import Remedy
 from tui.snapshots.explain.frames import Frame
-from tui.snapshots.explain.source_lines import SourceLine, find_added_term, find_line
+from tui.snapshots.explain.source_lines import SourceLine, adds_to, find_added_term, find_line
 
 LINES = (SourceLine("a.py", 3, "total += loss"), SourceLine("a.py", 4, "x = y"))
 
@@ -36,6 +36,25 @@ LINES = (SourceLine("a.py", 3, "total += loss"), SourceLine("a.py", 4, "x = y"))
 )
 def test_the_added_term_is_found(text: str, name: str, term: str) -> None:
     assert find_added_term(text, name) == term
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "adds"),
+    [
+        ("self.total = self.total + loss", "Trainer.total", True),
+        ("self.total += loss", "Trainer.total", True),
+        ("trainer.stats.total = loss + trainer.stats.total", "Stats.total", True),
+        ("self.total = loss", "Trainer.total", False),
+        ("self.total = self.other + loss", "Trainer.total", False),
+        ("self.total = self.total * loss", "Trainer.total", False),
+        ("total = total + loss", "Trainer.total", False),
+        ("for x in y:", "total", False),
+    ],
+)
+def test_a_line_that_adds_to_a_sum_is_told_from_one_that_assigns_it(
+    text: str, name: str, adds: bool
+) -> None:
+    assert adds_to(text, name) is adds
 
 
 def test_a_line_is_found_by_its_frame() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -24,6 +25,7 @@ from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explain import explain
 from tui.snapshots.explain.frames import Frame
 from tui.snapshots.explain.inventory import NamedBytes
+from tui.snapshots.explain.source_lines import SourceLine
 from workloads.agent import UNSTORED_STATE
 
 MODEL = part("parameters", 16, count=4)
@@ -72,6 +74,79 @@ def test_a_dictionary_of_metrics_with_graphs_is_a_sum_over_steps() -> None:
     stats = container("stats", 0, 1, kind="dict", length=1, graphs=1, graph_nodes=626)
     found = evidence(inventory(MODEL, stats, remainder=6600, steps=growing(100, 64, 100)))
     check_explanation(found, "leak", "Leak: stats (a graph of 626 nodes, train.py:13)", "item()")
+
+
+SUM = SourceLine(PROGRAM, 12, "self.total = self.total + loss")
+THREE = ((1, 1000), (2, 3000), (3, 5000))
+"""Bytes after each of three steps, in MiB."""
+
+
+def sum_of_three(**more: Any) -> Evidence:
+    """Return a run that ran out in its fourth step, with a number whose graph may be a sum."""
+    facts = {"nodes": 254, "shape": (), "scope": "attribute of Trainer", **more}
+    lines, steps = facts.pop("lines", ()), facts.pop("steps", THREE)
+    rest = facts.pop("rest", 0)
+    total, loss = variable("Trainer.total", 0, **facts), variable("loss", 0, rest, shape=())
+    state = part("optimizer state", 400, "optimizer (AdamW)")
+    held = (MODEL, state, total, loss) if rest else (MODEL, state, total)
+    taken = inventory(*held, other=6000, steps=steps)
+    return evidence(taken, lines=lines)
+
+
+@pytest.mark.parametrize(
+    "known", [{"lines": (SUM,)}, {"accumulates": True}, {"rest": 84}], ids=["line", "loop", "graph"]
+)
+def test_a_sum_that_fills_the_device_in_a_few_steps_is_a_leak(known: dict[str, Any]) -> None:
+    line = "Leak: Trainer.total (a graph of 254 nodes, train.py:12) grows by 2 GiB per step."
+    check_explanation(sum_of_three(**known), "leak", line, "item()")
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {},  # neither its line nor its graph shows a sum
+        {"rest": 127},  # two passes at most
+        {"lines": (SUM,), "shape": (64, 64)},
+        {"lines": (SourceLine(PROGRAM, 12, "self.total = loss"),)},
+        # Memory did not grow evenly, or only once.
+        {"lines": (SUM,), "steps": ((1, 1000), (2, 3000), (3, 3100))},
+        {"lines": (SUM,), "steps": ((1, 1000), (2, 3000))},
+        {"lines": (SUM,), "steps": ((1, 1000), (2, 1010), (3, 1020))},
+    ],
+)
+def test_a_few_steps_without_a_sum_or_an_even_growth_are_no_leak(facts: dict[str, Any]) -> None:
+    assert explain(sum_of_three(**facts)).cause != "leak"
+
+
+def list_of_three(**more: Any) -> Evidence:
+    """Return a run that ran out in its fourth step, with a list of three large tensors."""
+    facts = {"steps": THREE, "mib": 6000, **more}
+    steps, mib = facts.pop("steps"), facts.pop("mib")
+    kept = container("kept", mib, facts.pop("tensors", 3), **{"length": 3, **facts})
+    return evidence(inventory(MODEL, kept, remainder=6500 - mib, steps=steps))
+
+
+@pytest.mark.parametrize("more", [{}, {"mib": 1, "graphs": 3}], ids=["tensors", "graphs"])
+def test_a_list_that_fills_the_device_in_a_few_steps_is_a_leak(more: dict[str, Any]) -> None:
+    line = "Leak: kept (list of 3, train.py:13) grows by 2 GiB per step."
+    check_explanation(list_of_three(**more), "leak", line, "kept")
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"steps": ((1, 1000), (2, 3000), (3, 3100))},
+        {"mib": 1},  # the growth is somebody else's
+        {"length": 6},
+        {"tensors": 2},
+        {"enlarges": False},
+        {"kind": "limited deque"},
+        {"empties": Frame(PROGRAM, 14, "train")},
+        {"mib": 1, "graphs": 3, "backward": Frame(PROGRAM, 14, "train")},
+    ],
+)
+def test_a_short_list_without_a_tensor_for_each_step_is_no_leak(facts: dict[str, Any]) -> None:
+    assert explain(list_of_three(**facts)).cause != "leak"
 
 
 def test_what_a_line_empties_later_is_a_leak_that_names_the_line() -> None:

@@ -212,7 +212,7 @@ def _divide_by_inventory(evidence: Evidence, live: _Whole, leak: Leak | None) ->
         live.deduct(
             "activations",
             remainder,
-            "without a name: autograd buffers, temporaries or C++ allocations",
+            "unnamed: autograd buffers, temporaries or C++",
         )
 
 

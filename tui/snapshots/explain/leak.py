@@ -56,6 +56,7 @@ from tui.snapshots.explain.leak_facts import (
     count_grown,
     describe_site,
     estimate_rate,
+    find_first_rate,
     find_growth_rate,
     has_one_per_step,
     is_steady,
@@ -167,6 +168,7 @@ def _find_named(
             for container in containers
         ),
         *_find_in_collections(containers, evidence, inventory, rate, grew),
+        *(_find_in_first_steps(container, evidence, inventory) for container in containers),
         find_sum(evidence, inventory, rate, grew),
         *(_find_replaced(variable, evidence, inventory) for variable in inventory.variables),
         *_find_joined(evidence, inventory, rate, grew),
@@ -208,6 +210,34 @@ def _find_in_container(
     grown = count_grown(container, inventory, rate, grew)
     size = max(container.bytes, min(whole, grown or whole))
     kind: LeakKind = "graphs" if graphs else "list"
+    return make_leak(kind, container, inventory, size, rate, graphs=container.graphs)
+
+
+FEWEST = 3
+"""Fewest tensors of a collection that grows by the same gigabytes in each of the first steps."""
+
+
+def _find_in_first_steps(
+    container: Container, evidence: Evidence, inventory: Inventory
+) -> Leak | None:
+    """Return the leak of a collection that got one tensor in each of a few steps.
+
+    Its tensors, or their graphs, must explain what each step added.
+    """
+    if TRACEBACK in container.through or container.tensors >= FEW:
+        return None
+    bounded = container.kind in LIMITED or _is_bounded(container)
+    fills = container.enlarges and container.backward is None and not bounded
+    one_each = abs(container.length - inventory.step) <= 1 and container.tensors >= FEWEST
+    if not fills or not one_each or is_of_pass(container, evidence, per_step=True):
+        return None
+    rate = find_first_rate(evidence)
+    graphs = container.graphs * 2 >= container.tensors
+    whole = container.bytes + (sum_graph_bytes(inventory, evidence) if graphs else 0)
+    if rate is None or whole < rate.rate * container.length / 2:
+        return None
+    kind: LeakKind = "graphs" if graphs else "list"
+    size = max(container.bytes, min(whole, int(rate.rate * container.length)))
     return make_leak(kind, container, inventory, size, rate, graphs=container.graphs)
 
 

@@ -89,6 +89,8 @@ LARGE = 0.3
 """Share of the allocated bytes from which growth is reported although none was measured."""
 FEWEST_STEPS = 4
 """Minimum number of steps for a growth rate, if each step adds about the same."""
+EVEN = 1.05
+"""Greatest ratio of what one of the first steps adds to the median, if a holder is known."""
 
 
 def find_growth_rate(evidence: Evidence) -> Rate | None:
@@ -116,17 +118,33 @@ def _by_steps(steps: Sequence[StepMemory]) -> Rate | None:
     grows = findings.growth(points)
     if grows is not None:
         return Rate.of_growth(grows, "step", source) if grows.steady else None
+    if len(points) < 3 or points[-1][0] - points[0][0] < FEWEST_STEPS:
+        return None
+    return _grow_evenly(points, 2.0, source)
+
+
+def _grow_evenly(points: Sequence[tuple[float, float]], most: float, source: str) -> Rate | None:
+    """Return the growth if each step adds as much as the median, within the factor ``most``."""
     added = [
         (after[1] - before[1]) / (after[0] - before[0])
         for before, after in pairwise(points)
         if after[0] > before[0]
     ]
-    if len(added) < 2 or points[-1][0] - points[0][0] < FEWEST_STEPS:
-        return None
-    middle = median(added)
-    if middle <= 0 or min(added) < middle / 2 or max(added) > 2 * middle:
+    middle = median(added) if len(added) > 1 else 0.0
+    if middle <= 0 or min(added) < middle / most or max(added) > most * middle:
         return None
     return Rate(middle, min(added), max(added), "step", source, points[-1][0] - points[0][0])
+
+
+def find_first_rate(evidence: Evidence) -> Rate | None:
+    """Return the growth over the first few steps, if each added the same and much.
+
+    A step that adds gigabytes leaves no time for a measurement. Two equal growths alone are no
+    leak: the caller must know a holder of them.
+    """
+    points = [(float(step.step), float(step.allocated)) for step in evidence.steps]
+    rate = _grow_evenly(points, EVEN, "allocated after each of the first optimizer steps")
+    return rate if rate is not None and adds_much(rate, evidence) else None
 
 
 def estimate_rate(container: Container, evidence: Evidence, inventory: Inventory) -> Rate | None:

@@ -14,7 +14,15 @@ from tui.snapshots.explain.holders import (
     waits_for_backward,
 )
 from tui.snapshots.explain.inventory import Container, Inventory, Variable
-from tui.snapshots.explain.leak_facts import FEW, LARGE, Leak, is_steady, sum_graph_bytes
+from tui.snapshots.explain.leak_facts import (
+    FEW,
+    LARGE,
+    Leak,
+    find_first_rate,
+    is_steady,
+    sum_graph_bytes,
+)
+from tui.snapshots.explain.source_lines import adds_to, find_line
 
 DEEP = 200
 """Number of graph nodes that exceeds one step of a small model."""
@@ -30,7 +38,12 @@ def find_sum(evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: 
     if longest is None or waits_for_backward(longest, rate):
         return None
     deep = longest.graph_nodes >= DEEP
-    if rate is None:
+    first = None
+    if rate is None and _adds_up_at_each_step(longest, rest, evidence, inventory):
+        first = find_first_rate(evidence)
+    if first is not None:
+        rate, grew = first, int(first.rate * inventory.step)
+    elif rate is None:
         again = deep and _runs_layers_again(longest, inventory)
         if is_steady(evidence) or not again or is_training(inventory):
             return None
@@ -46,6 +59,28 @@ def find_sum(evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: 
     leak = make_leak("total", longest, inventory, min(size, grew) if grew else size, rate, graphs=1)
     carried = bool(longest.shape) and longest.shape != (1,)
     return replace(leak, carried=carried, retains=longest.retains)
+
+
+NEARLY = 0.9
+"""Share of the graph of one pass for each step that a sum over the steps has at least."""
+
+
+def _adds_up_at_each_step(
+    variable: Variable, rest: int, evidence: Evidence, inventory: Inventory
+) -> bool:
+    """Return whether a number is a sum over the steps: by its line, or by its graph.
+
+    Args:
+        variable: has the longest graph.
+        rest: nodes of the next longest other graph, such as that of one pass; 0 if there is none.
+        evidence: has the program's lines.
+        inventory: has the number of steps.
+    """
+    if variable.shape not in ((), (1,)) or variable.graph_nodes < 2 * inventory.step:
+        return False
+    if variable.accumulates or adds_to(find_line(evidence.lines, variable.adds), variable.name):
+        return True
+    return rest > 0 and variable.graph_nodes >= NEARLY * inventory.step * rest
 
 
 def find_sum_of_passes(evidence: Evidence) -> Variable | None:
