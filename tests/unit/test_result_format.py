@@ -59,6 +59,9 @@ def test_a_time_that_is_not_trusted_has_no_rate() -> None:
     unusable = replace(done, warnings=(f"other programs used 2 cores: {UNTRUSTED}",))
     assert format_summary(unusable).split("  ")[0] == "2.71 ms ±0.4%"
     assert "/s" not in format_summary(unusable)
+    assert "  rate n/a: the time is not to be trusted  " in format_summary(unusable)
+    no_rates = replace(unusable, rates=Rates(None, None, None))
+    assert "rate" not in format_summary(no_rates)
     assert "% of" not in format_summary(unusable)
 
 

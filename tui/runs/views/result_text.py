@@ -22,6 +22,7 @@ from tui.runs.state.result_format import (
     format_rates,
     format_result_end,
     format_time,
+    list_rates,
 )
 from tui.runs.state.runs import CompareState, RunState, is_trusted
 from tui.runs.state.state import RunsState
@@ -66,7 +67,7 @@ def format_run(
         state: the state of the runs.
         entry: the run.
         timed: show the time of a successful run, and the doubts about it.
-        warned: show its warnings in full; else a mark, since :func:`format_warnings` follows.
+        warned: show its warnings in full below it; else :func:`format_warnings` follows.
     """
     result = entry.result
     if result is None:
@@ -75,7 +76,7 @@ def format_run(
     name = f"{result.workload} {format_short({**result.parameters, **result.chosen}, known)}"
     timed = timed or result.status != "ok"
     summary = format_summary(result) if timed else "done"
-    if entry.warnings and timed and not warned:
+    if entry.warnings and timed:
         summary = f"{glyphs.GLYPHS.warning} {summary}"
     lines = [f"{name:<40} {result.device:<8} {summary}"]
     cells = width() - len(INDENT)
@@ -105,10 +106,13 @@ def _format_warnings(warnings: Sequence[str], cells: int) -> list[str]:
     return [row for warning in warnings for row in wrap(f"warning: {warning}", cells, "  ")]
 
 
+NO_RATE = f"rate {fmt.NA}: the time is not to be trusted"
+
+
 def format_summary(result: RunResult) -> str:
     """Format median, interval, rates, share of a limit and peak, or why they are absent.
 
-    Without rates where a warning says that the time is not to be trusted.
+    A warning that the time is not to be trusted replaces the rates.
     """
     if result.time is None:
         return format_end(result.status, result.reason)
@@ -117,6 +121,8 @@ def format_summary(result: RunResult) -> str:
     if is_trusted(result):
         parts += format_rates(result)
         parts += [format_limit_share(result.limit)] if result.limit is not None else []
+    elif list_rates(result.rates):
+        parts.append(NO_RATE)
     parts.append(f"peak {fmt.size(find_peak(result.memory))}")
     if result.status != "ok":
         parts.append(format_result_end(result))
