@@ -224,7 +224,7 @@ def explain_without_snapshot(oom: Oom, known: Circumstances) -> Explanation:
             requested=oom.request,
             needed=oom.request,
             allocated=oom.allocated,
-            rounding=None,
+            rounding=None if oom.requested is None else max(0, oom.allocated - oom.requested),
             reserved=oom.reserved,
             step=oom.step,
             free=oom.free,

@@ -240,8 +240,9 @@ class RunProcesses(WatchedProcesses):
             return "the process has ended"
         if log is not None:
             return (
-                "its agent does not answer: the process holds the interpreter, or its sockets are "
-                "in another folder; start gpu-workbench with the same XDG_RUNTIME_DIR"
+                "its agent does not answer yet: the process holds the interpreter, as in an "
+                "import, or its sockets are elsewhere; start gpu-workbench with the same "
+                "XDG_RUNTIME_DIR"
             )
         for trouble in self._troubles:
             number, _, why = trouble.partition(": ")

@@ -197,7 +197,8 @@ def describe_state(row: WatchedDevice) -> tuple[str, TextStyle]:
         parts.append(clean(row.ended))
     elif row.agent is None:
         # No agent ever starts on the CPU: its absence needs no word.
-        parts += ["no agent"] if row.process.reason != CPU_BUILD else []
+        on_cpu = row.process.reason == CPU_BUILD
+        parts += [] if on_cpu else ["no agent" if row.device else "no CUDA yet"]
     elif row.agent.recording:
         parts.append("records")
     if row.stalled_s is not None:
@@ -208,10 +209,11 @@ def describe_state(row: WatchedDevice) -> tuple[str, TextStyle]:
 
 
 def _describe_requested(oom: Oom) -> str:
-    """Return the requested bytes beside the allocated: the allocator rounds each request up."""
+    """Return the requested bytes if the allocator has rounded them up by an amount that shows."""
     if oom.requested is None:
         return ""
-    return f": {text.size(oom.allocated)} allocated for {text.size(oom.requested)} requested"
+    allocated, requested = text.size(oom.allocated), text.size(oom.requested)
+    return "" if allocated == requested else f": {allocated} allocated for {requested} requested"
 
 
 def shows_whole_state(row: WatchedDevice, cells: int) -> bool:
