@@ -59,6 +59,8 @@ CONVOLUTION = "conv2d"
 LEAK = "leaking_evaluation"
 LEAKS = {"batch": 8, "loading_ms": 300}
 """Its parameters: so slow that its memory can be seen to grow."""
+WHOLE_DEVICE = {"mib": 0}
+"""Its budget on a simulated GPU, which is small enough to be filled; on a real one, its own."""
 VARIABLE = "DEMO_SNAPSHOT"
 """Names the snapshot for ``demo_workloads.py``, which is not imported: the runner reads it, and the
 catalogue has to be alone here."""
@@ -75,7 +77,7 @@ LONGEST_S = 70
 """The most seconds of the recording."""
 LEAST_WIN = 5
 """Speed-up from which the work is called large."""
-SETTINGS = DeviceSettings(devices=2, total_mib=24_576, name="simulated")
+SETTINGS = DeviceSettings(devices=2, total_mib=8192, name="simulated")
 NEIGHBOUR = """
 import sys, time, torch
 device = f"cuda:{torch.cuda.device_count() - 1}"
@@ -134,7 +136,11 @@ def neighbour(folder: Path) -> Iterator[None]:
 
 
 async def play(
-    session: Session, folder: Path, snapshot: Path, convolution: Mapping[str, Setting]
+    session: Session,
+    folder: Path,
+    snapshot: Path,
+    convolution: Mapping[str, Setting],
+    leak: Mapping[str, Setting],
 ) -> None:
     """Run the scenes of the recording."""
     loop = asyncio.get_running_loop()
@@ -211,7 +217,7 @@ async def play(
         await asyncio.sleep(READ_S)
         if alone:
             others.enter_context(neighbour(folder))
-        session.set_parameters(LEAK, dict(LEAKS))
+        session.set_parameters(LEAK, dict(leak))
         session.run([LEAK], ["cuda:0"], "quick")
         show("An evaluation leaks: its memory grows with each batch", tab="memory")
         await until(settled)
@@ -307,7 +313,8 @@ async def record(
     session = Session(files=[str(OWN)], interval=SAMPLE_S, attachments=[recorder])
     await session.start()
     try:
-        await play(session, folder, snapshot, convolution)
+        leak = {**LEAKS, **(WHOLE_DEVICE if simulated else {})}
+        await play(session, folder, snapshot, convolution, leak)
     finally:
         await session.stop()
 

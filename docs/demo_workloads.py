@@ -154,7 +154,7 @@ def training_step(
     title="an evaluation that leaks",
     about="The losses of an evaluation are added up as tensors and without torch.no_grad(): each "
     "keeps its graph, and the graph keeps all activations. Memory grows by the same amount with "
-    "each batch, until a budget ends it with a real OutOfMemoryError.",
+    "each batch, until a budget or the full device ends it with a real OutOfMemoryError.",
     look_for="The peak memory, and the snapshot that was written when memory ran out: its timeline "
     "is a staircase, its largest site is a line that makes activations, and its flame view shows "
     "which layers made them.",
@@ -167,18 +167,20 @@ def leaking_evaluation(
     tokens: Annotated[int, whole(1, 65_536, "tokens of a sequence")] = 256,
     width: Annotated[int, whole(1, 16_384, "width of the layers")] = 512,
     depth: Annotated[int, whole(1, 256, "blocks")] = 4,
-    mib: Annotated[int, whole(64, 65_536, "budget, MiB")] = 6144,
+    mib: Annotated[int, whole(0, 65_536, "budget, MiB; 0: the whole device")] = 6144,
     loading_ms: Annotated[int, whole(0, 10_000, "loading a batch takes so many ms")] = 0,
 ) -> Case:
     import torch
 
-    on.require(mib * MIB, f"the budget of {mib} MiB")
+    if mib:
+        on.require(mib * MIB, f"the budget of {mib} MiB")
     if os.environ.get(VARIABLE):
         _keep_history(os.environ[VARIABLE])
     model = _build_transformer(width, depth).to(on.device)
     inputs, targets = on.randn(batch, tokens, width), on.randn(batch, 10)
     total = torch.cuda.get_device_properties(on.device).total_memory
-    torch.cuda.set_per_process_memory_fraction(mib * MIB / total, on.device)
+    if mib:
+        torch.cuda.set_per_process_memory_fraction(mib * MIB / total, on.device)
 
     def timed() -> torch.Tensor:
         return _evaluate(model, inputs, targets, batches, loading_ms / 1000)
