@@ -28,7 +28,14 @@ from tui.core.events import EventBus, LogLine, RequestSent, WatchStatus
 from tui.core.tasks import Tasks
 from tui.devices.session import shared_watch
 from tui.devices.session.device_session import DeviceSession
-from tui.devices.session.shared_watch import SharedWatch, WatchInterest, WatchParty
+from tui.devices.session.shared_watch import (
+    CHANGING_S,
+    ON_SCREEN_S,
+    ScreenPace,
+    SharedWatch,
+    WatchInterest,
+    WatchParty,
+)
 from tui.devices.state.machine import MachineState
 from workloads.protocol.messages import TorchMemory
 
@@ -283,3 +290,22 @@ def test_a_requested_process_that_does_not_exist_is_none_of_the_others() -> None
     missing = process(78, start=None, refused=True, reason="there is none", requested=(78,))
     assert not EVERYONE.includes(missing)
     assert WatchInterest(0.5, frozenset({78})).includes(missing)
+
+
+def test_what_reserves_memory_is_read_more_often_while_it_does() -> None:
+    pace = ScreenPace()
+
+    def decide(at: float, *reserved: int) -> float:
+        devices = [
+            replace(figures(at, reserved=size), pid=pid) for pid, size in enumerate(reserved)
+        ]
+        return pace.decide(ProcessFigures(at, tuple(devices)))
+
+    assert decide(100.0, 5, 7) == ON_SCREEN_S
+    assert decide(101.0, 5, 7) == ON_SCREEN_S
+    assert decide(102.0, 5, 8) == CHANGING_S
+    assert decide(103.9, 5, 8) == CHANGING_S
+    assert decide(104.1, 5, 8) == ON_SCREEN_S
+    # One that is new or has ended has changed nothing.
+    assert decide(105.0, 5, 8, 9) == ON_SCREEN_S
+    assert decide(106.0, 5) == ON_SCREEN_S

@@ -23,6 +23,7 @@ from tui.devices.session.monitor_supervisor import MonitorSupervisor
 from tui.devices.session.shared_watch import (
     IN_BACKGROUND_S,
     ON_SCREEN_S,
+    ScreenPace,
     SharedWatch,
     WatchInterest,
     WatchParty,
@@ -107,6 +108,7 @@ class DeviceSession:
         """The worker in the last request to the monitor to read a worker's memory."""
         self._reads_torch = False
         """The screen shows the allocators of other processes."""
+        self._pace = ScreenPace()
         self._shows_hosts = True
         """The screen shows the hosts that are not selected."""
         self._reads_device: bool | None = None
@@ -114,6 +116,7 @@ class DeviceSession:
         traffic; ``None`` for neither."""
         bus.subscribe(Sample, self._follow_sample)
         bus.subscribe(HostSample, self._follow_host_sample)
+        bus.subscribe(ProcessFigures, self._follow_figures)
         bus.subscribe(DeviceSelected, self._follow_selection)
         for kind in RUNNER_CHANGES:
             bus.subscribe(kind, self._follow_runner)
@@ -209,6 +212,11 @@ class DeviceSession:
         watch = self._host_watches.get(event.host)
         if watch is not None:
             watch.set_listed(pids_of(event.sample.devices))
+
+    def _follow_figures(self, event: ProcessFigures) -> None:
+        """Read allocators on the screen more often while one of them reserves memory."""
+        if self._reads_torch and self._party is not None:
+            self._party.set_interest(WatchInterest(self._pace.decide(event), others=True))
 
     def _follow_selection(self, _event: DeviceSelected) -> None:
         self._request_device()

@@ -31,6 +31,31 @@ ON_SCREEN_S = 1.0
 """Seconds between two readings while the screen shows them."""
 IN_BACKGROUND_S = 2.0
 """Seconds between two readings otherwise, which suffices for findings over time."""
+CHANGING_S = 0.1
+"""Seconds between two readings on the screen while torch reserves memory all the time."""
+CHANGED_WITHIN_S = 2.0
+"""Seconds for which an allocator counts as changing after it has reserved or released memory."""
+
+
+class ScreenPace:
+    """Decides how often to read the allocators that are on the screen.
+
+    Torch's figures and NVML's can be subtracted if two of torch's readings with equal reserved
+    memory lie around NVML's. While an allocator grows, only readings in quick succession do.
+    """
+
+    def __init__(self) -> None:
+        self._reserved: dict[tuple[int, str], int] = {}
+        """Bytes at the last reading, by pid and device."""
+        self._changed_at = -CHANGED_WITHIN_S
+
+    def decide(self, event: ProcessFigures) -> float:
+        """Return the seconds between two readings after this one."""
+        reserved = {(figures.pid, figures.device): figures.reserved for figures in event.devices}
+        if any(self._reserved.get(key, size) != size for key, size in reserved.items()):
+            self._changed_at = event.at
+        self._reserved = reserved
+        return CHANGING_S if event.at - self._changed_at < CHANGED_WITHIN_S else ON_SCREEN_S
 
 
 class WatchSupervisor(ChildSupervisor[WatchEvent]):
