@@ -15,6 +15,7 @@ import torch
 
 from tui.allocators import peek
 from tui.allocators.layouts import ARRAYS, LAYOUTS, Numbers
+from tui.allocators.messages import NOT_USED_YET
 from tui.allocators.peek import AllocatorReader, UnreadableError
 from tui.allocators.process_files import ProcessFiles
 
@@ -137,9 +138,9 @@ def why_not(running: Program) -> str:
 
 def test_the_figures_are_under_the_names_of_memory_stats() -> None:
     with program() as running:
-        assert why_not(running) == peek.NOT_USED_YET
+        assert why_not(running) == NOT_USED_YET
         running.do("torch.cuda.init()")
-        assert why_not(running) == peek.NOT_USED_YET
+        assert why_not(running) == NOT_USED_YET
         for line in (*BUSY[:2], f"exec({TOO_MUCH!r})"):
             stats = running.do(line)
         target = AllocatorReader(ProcessFiles(running.pid))

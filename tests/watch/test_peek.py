@@ -14,7 +14,7 @@ import pytest
 from tests.watch.target import VECTOR_AT, ScriptedTarget
 from tui.allocators import peek
 from tui.allocators.layouts import ARRAYS, UNKNOWN_LAYOUT, Numbers, torch_memory
-from tui.allocators.messages import CPU_BUILD
+from tui.allocators.messages import CPU_BUILD, NOT_USED_YET
 from tui.allocators.peek import AllocatorReader, AllocatorReading, UnreadableError
 from tui.allocators.process_files import GoneError, ProcessFiles
 from workloads.protocol.messages import TorchMemory
@@ -108,10 +108,10 @@ def test_before_cuda_is_used_the_reason_is_reported_and_the_figures_come_with_th
 ) -> None:
     target.do("churn", 0, 0)  # it has reached its own work: the library is loaded
     with looking_at(target) as reader:
-        assert reason(reader) == peek.NOT_USED_YET
-        assert reader.read(AT) == AllocatorReading((), {"": peek.NOT_USED_YET})
+        assert reason(reader) == NOT_USED_YET
+        assert reader.read(AT) == AllocatorReading((), {"": NOT_USED_YET})
         target.make(2)
-        assert reason(reader) == peek.NOT_USED_YET
+        assert reason(reader) == NOT_USED_YET
         target.do("churn", 1, 5)
         reader.locate()
         assert reader.read(AT).figures == (said(target, 2)[1],)

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from tests.watch.target import TORCH, ScriptedTarget, build_target, running
-from tui.allocators import peek
 from tui.allocators.discover import Ranks, job_of, ranks_of
 from tui.allocators.messages import (
+    NOT_USED_YET,
     WATCH_EVENTS,
     ListedProcesses,
     ProcessFigures,
@@ -165,7 +165,7 @@ def test_a_process_is_reported_again_only_where_something_of_it_changed(
     target: ScriptedTarget,
 ) -> None:
     watch = watching(target.pid)
-    assert looked(watch)[target.pid].reason == peek.NOT_USED_YET
+    assert looked(watch)[target.pid].reason == NOT_USED_YET
     assert watch.search(time.time()) is None
     assert watch.read(time.time()).devices == ()
 

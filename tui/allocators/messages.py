@@ -19,6 +19,7 @@ from workloads.protocol.torch_memory import TorchMemory
 VERSION = 1
 CPU_BUILD = "this torch is built for the CPU: it has no GPU allocator"
 NO_TORCH = "no torch is loaded in this process"
+NOT_USED_YET = "CUDA is not used yet: torch has allocated no GPU memory"
 """Reasons for missing figures that the screens treat in their own way."""
 
 

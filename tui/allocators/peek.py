@@ -27,7 +27,7 @@ from tui.allocators.layouts import (
     torch_memory,
     was_used,
 )
-from tui.allocators.messages import CPU_BUILD, NO_TORCH
+from tui.allocators.messages import CPU_BUILD, NO_TORCH, NOT_USED_YET
 from tui.allocators.process_files import (
     GoneError,
     Mapping,
@@ -62,7 +62,6 @@ _EQUAL_STARTS = 3
 _LONGEST_NAME = 200
 _ADDRESSES = range(4096, 1 << 57, 8)
 
-NOT_USED_YET = "CUDA is not used yet: torch has allocated no GPU memory"
 IN_CHANGE = "its figures changed during each reading: they are read again"
 ASYNC = "it uses backend:cudaMallocAsync, for which torch itself counts nothing"
 PLUGGABLE = "the program replaced torch's allocator, and its own reports no statistics"
