@@ -315,6 +315,18 @@ def test_the_account_of_another_process_is_that_of_the_worker_in_its_words() -> 
     assert "run" not in text.replace("running", "")
 
 
+def test_the_counts_of_a_busy_runner_are_those_of_its_last_report() -> None:
+    state = watched(said(figures(ooms=2, alloc_retries=3)))
+    actual, view = allocator(state), state.machine.devices[0]
+    sample, nothing = state.machine.sample, MemoryPoint(0.0)
+    whole_life = account_of(actual, view, sample, nothing, NOW)
+    assert any("out of memory 2 times" in warning for warning in whole_life.warnings)
+    reported = replace(actual.figures, ooms=0, alloc_retries=0)
+    gauge = account_of(actual, view, sample, nothing, NOW, counted=reported)
+    assert not any("out of memory" in warning for warning in gauge.warnings)
+    assert [get_value(counter.count) for counter in gauge.counters] == [0, 0]
+
+
 def test_where_nobody_knows_the_gpu_there_is_no_bar_and_the_figures_remain() -> None:
     state = make_store("one gpu", told(torch_process(4711)), said(figures(4711)))
     assert state.machine.allocators is not None

@@ -193,6 +193,7 @@ def account_of(
     now: float,
     at_oom: TorchMemory | None = None,
     wording: AccountWording = OUTSIDE,
+    counted: TorchMemory | None = None,
 ) -> Gauge:
     """Account for a device's memory from the view of one process, as for this program's worker.
 
@@ -205,6 +206,8 @@ def account_of(
         at_oom: the allocator's figures at the OOM that ended the process; ``None`` without one, or
             if torch has reserved or released memory since.
         wording: the words for the process.
+        counted: has the counts of the runner, which begin with its last run; from outside, they
+            are those of the process's whole life.
     """
     figures, peak = allocator.figures, replace(allocator.peak, used=device_peak.used)
     if view is None:
@@ -213,10 +216,13 @@ def account_of(
         return gpu_gauge(readings, peak)
     moment = allocator.consistent_reading(view, now)
     old = _is_old(allocator, now) and not allocator.ended
+    torch = at_oom or moment.torch or figures
+    if counted is not None:
+        torch = replace(torch, alloc_retries=counted.alloc_retries, ooms=counted.ooms)
     readings = GpuReadings(
         replace(view, nvml=moment.device),
         moment.sample,
-        at_oom or moment.torch or figures,
+        torch,
         figures.pid,
         now,
         "NVML" if old else moment.basis,
@@ -242,4 +248,6 @@ def account_of_busy_runner(machine: MachineState, view: DeviceView, now: float) 
     if allocator is None or _is_old(allocator, now):
         return None
     peak = machine.history.sampled_peak(view.key)
-    return account_of(allocator, view, machine.sample, peak, now, wording=RUNNER)
+    counted = machine.torch_memory.get(view.torch or "")
+    wording = RUNNER if counted is None else replace(RUNNER, since=WORKER.since)
+    return account_of(allocator, view, machine.sample, peak, now, wording=wording, counted=counted)
