@@ -315,16 +315,21 @@ def test_the_account_of_another_process_is_that_of_the_worker_in_its_words() -> 
     assert "run" not in text.replace("running", "")
 
 
-def test_the_counts_of_a_busy_runner_are_those_of_its_last_report() -> None:
+def test_a_busy_runner_has_the_counts_and_the_workspaces_of_its_last_report() -> None:
     state = watched(said(figures(ooms=2, alloc_retries=3)))
     actual, view = allocator(state), state.machine.devices[0]
     sample, nothing = state.machine.sample, MemoryPoint(0.0)
     whole_life = account_of(actual, view, sample, nothing, NOW)
     assert any("out of memory 2 times" in warning for warning in whole_life.warnings)
-    reported = replace(actual.figures, ooms=0, alloc_retries=0)
-    gauge = account_of(actual, view, sample, nothing, NOW, counted=reported)
+    reported = replace(actual.figures, ooms=0, alloc_retries=0, workspace=64 * MIB)
+    gauge = account_of(actual, view, sample, nothing, NOW, reported=reported)
     assert not any("out of memory" in warning for warning in gauge.warnings)
     assert [get_value(counter.count) for counter in gauge.counters] == [0, 0]
+    allocated = get_value(whole_life.term("allocated").bytes)
+    assert get_value(gauge.term("workspace").bytes) == 64 * MIB
+    assert get_value(gauge.term("allocated").bytes) == (allocated or 0) - 64 * MIB
+    for key in ("reserved", "cached", "context"):
+        assert gauge.term(key).bytes == whole_life.term(key).bytes
 
 
 def test_where_nobody_knows_the_gpu_there_is_no_bar_and_the_figures_remain() -> None:

@@ -193,7 +193,7 @@ def account_of(
     now: float,
     at_oom: TorchMemory | None = None,
     wording: AccountWording = OUTSIDE,
-    counted: TorchMemory | None = None,
+    reported: TorchMemory | None = None,
 ) -> Gauge:
     """Account for a device's memory from the view of one process, as for this program's worker.
 
@@ -206,8 +206,8 @@ def account_of(
         at_oom: the allocator's figures at the OOM that ended the process; ``None`` without one, or
             if torch has reserved or released memory since.
         wording: the words for the process.
-        counted: has the counts of the runner, which begin with its last run; from outside, they
-            are those of the process's whole life.
+        reported: the last report of the runner, which has what cannot be read from outside:
+            cuBLAS's workspaces, and counts since the last run.
     """
     figures, peak = allocator.figures, replace(allocator.peak, used=device_peak.used)
     if view is None:
@@ -217,8 +217,8 @@ def account_of(
     moment = allocator.consistent_reading(view, now)
     old = _is_old(allocator, now) and not allocator.ended
     torch = at_oom or moment.torch or figures
-    if counted is not None:
-        torch = replace(torch, alloc_retries=counted.alloc_retries, ooms=counted.ooms)
+    if reported is not None:
+        torch = _complete(torch, reported)
     readings = GpuReadings(
         replace(view, nvml=moment.device),
         moment.sample,
@@ -231,6 +231,21 @@ def account_of(
         replace(wording, busy=OLD) if old else wording,
     )
     return gpu_gauge(readings, peak)
+
+
+def _complete(torch: TorchMemory, reported: TorchMemory) -> TorchMemory:
+    """Return figures from outside with what only the runner itself has reported."""
+    workspace = reported.workspace
+    if workspace is not None:
+        # From outside, cuBLAS's workspaces look like tensors.
+        torch = replace(
+            torch,
+            requested=max(0, torch.requested - workspace),
+            allocated=max(0, torch.allocated - workspace),
+            active=max(0, torch.active - workspace),
+            workspace=workspace,
+        )
+    return replace(torch, alloc_retries=reported.alloc_retries, ooms=reported.ooms)
 
 
 def account_of_busy_runner(machine: MachineState, view: DeviceView, now: float) -> Gauge | None:
@@ -248,6 +263,8 @@ def account_of_busy_runner(machine: MachineState, view: DeviceView, now: float) 
     if allocator is None or _is_old(allocator, now):
         return None
     peak = machine.history.sampled_peak(view.key)
-    counted = machine.torch_memory.get(view.torch or "")
-    wording = RUNNER if counted is None else replace(RUNNER, since=WORKER.since)
-    return account_of(allocator, view, machine.sample, peak, now, wording=wording, counted=counted)
+    reported = machine.torch_memory.get(view.torch or "")
+    wording = RUNNER if reported is None else replace(RUNNER, since=WORKER.since)
+    return account_of(
+        allocator, view, machine.sample, peak, now, wording=wording, reported=reported
+    )
