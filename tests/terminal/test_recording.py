@@ -82,7 +82,7 @@ def test_what_ran_out_of_memory_in_it_is_looked_into_in_the_snapshot_tab() -> No
     with Terminal((*PROGRAM, "demo", "--speed", "max"), columns=160) as terminal:
         terminal.until_shows("REPLAY", "end")
         terminal.keys("3")
-        terminal.until_shows(DEMO_SNAPSHOT, "OOM at demo_workloads.py", "reached its limit")
+        terminal.until_shows(DEMO_SNAPSHOT, "OOM at demo_workloads.py", "Used 7.4 GiB of 7.4 GiB")
 
 
 def test_the_recording_that_comes_along_is_small_whole_and_names_nobody() -> None:
