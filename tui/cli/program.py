@@ -31,10 +31,15 @@ ABOUT = (
 
 def add_workbench(parser: Parser) -> None:
     """Add the options of the workbench: appearance, permissions, and the first tab."""
+    parser.begin_section("screen")
     add_settings(parser)
+    parser.begin_section("hosts")
     add_hosts(parser)
+    parser.begin_section("session")
     parser.add_argument("--readonly", action="store_true", help="run nothing and change nothing")
     parser.add_argument("--present", metavar="GROUP", help="present a group page by page")
+    add_no_store(parser, "storing")
+    parser.begin_section("snapshot")
     parser.add_argument("--snapshot", metavar="FILE", help="open an allocator snapshot")
     parser.add_argument("--oom-text", metavar="FILE", help="with --snapshot: the exception's text")
     parser.add_argument(
@@ -43,6 +48,7 @@ def add_workbench(parser: Parser) -> None:
         metavar="SIZE",
         help="limit for reading a snapshot (default: a quarter of what is free)",
     )
+    parser.begin_section("recording")
     parser.add_argument(
         "--record",
         metavar="FILE",
@@ -53,7 +59,6 @@ def add_workbench(parser: Parser) -> None:
         action="store_true",
         help="record no names, GPU UUIDs, home directories and arguments",
     )
-    add_no_store(parser, "storing")
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,8 +256,6 @@ def parser(names: Iterable[str] = COMMANDS, *, first: str = "") -> Parser:
     program = Parser(prog="gpu-workbench", description=ABOUT)
     add_python(program)
     add_files(program)
-    WORKBENCH.add_options(program)
-    program.set_defaults(subcommand=("", WORKBENCH))
     program.add_argument(
         "--version",
         dest="subcommand",
@@ -260,6 +263,8 @@ def parser(names: Iterable[str] = COMMANDS, *, first: str = "") -> Parser:
         const=("--version", VERSION),
         help="print the version",
     )
+    WORKBENCH.add_options(program)
+    program.set_defaults(subcommand=("", WORKBENCH))
     commands = program.add_subparsers(metavar="COMMAND", parser_class=Parser)
     imported = set(names)
     for name, listed in COMMANDS.items():

@@ -34,12 +34,19 @@ class Parser(argparse.ArgumentParser):
         """The parsers of the actions that its first argument may name; see :meth:`add_action`."""
         self.runs_command = False
         """Its last arguments are another program's command, whose options stand after ``--``."""
+        self._section: Any = None
+        """The section of the help that gets new arguments; ``None`` for argparse's own."""
         super().__init__(argument_default=argparse.SUPPRESS, **named)
 
     def add_argument(self, *names: Any, **named: Any) -> argparse.Action:
         """Add an argument as ``argparse.ArgumentParser.add_argument`` does."""
-        self.arguments.append(super().add_argument(*names, **named))
+        add = super().add_argument if self._section is None else self._section.add_argument
+        self.arguments.append(add(*names, **named))
         return self.arguments[-1]
+
+    def begin_section(self, title: str) -> None:
+        """List the options that are added from now on below a title of their own in the help."""
+        self._section = self.add_argument_group(title)
 
     def add_action(self, name: str, about: str) -> Parser:
         """Return a parser of its own for the arguments after a name that stands first.
