@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tui.allocators.findings import (
@@ -302,6 +302,8 @@ def test_a_cache_that_fills_and_then_stays_is_no_growth(filled: float) -> None:
     assert not found.steady
 
 
+@example([(0.0, 0)] * 7 + [(1.0, 0), (5e-324, 0)])
+@example([(1.0, 0)] * 7 + [(0.0, 0), (1.0 + 2e-16, 0)])
 @given(st.lists(st.tuples(st.floats(0, 1e9), st.integers(0, 1 << 62)), max_size=60))
 def test_times_that_fall_as_in_a_damaged_file_are_no_error(points: list[tuple[float, int]]) -> None:
     found = growth(points)
@@ -345,6 +347,14 @@ def test_retries_that_rise_are_reported_with_their_time() -> None:
     assert over(100, lambda _: {"alloc_retries": 3}) == {}
     # What was before the last minute is over.
     assert over(200, lambda at: {"alloc_retries": 3 + (at > 100)}) == {}
+
+
+def test_flushes_of_a_process_that_has_ended_were_in_its_last_time() -> None:
+    track = Track()
+    for at in range(100):
+        track.add(figures(float(at), alloc_retries=at))
+    (text,) = [each.text for each in track.findings(ended=True) if each.key == "retries"]
+    assert " times in its last 1 min 00 s: " in text
 
 
 def test_flushes_of_ooms_alone_are_no_edge() -> None:

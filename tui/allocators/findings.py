@@ -111,8 +111,7 @@ def still_grows(points: Sequence[tuple[float, float]]) -> bool:
     first, last = (points[0][0], points[-1][0]) if points else (0.0, 0.0)
     parts: list[list[float]] = [[] for _ in range(8)]
     for at, value in points if last > first else ():
-        # A stored file may have times that fall.
-        parts[max(0, min(7, int(8 * (at - first) / (last - first))))].append(value)
+        parts[_find_part(at, first, last, 8)].append(value)
     before = parts[5] or parts[4] or parts[6]
     if not before:
         return True
@@ -128,13 +127,22 @@ def block_floors(points: Sequence[tuple[float, float]]) -> list[tuple[float, flo
     """
     if len(points) < FEWEST_BLOCKS or points[-1][0] <= points[0][0]:
         return []
-    begin, width = points[0][0], (points[-1][0] - points[0][0]) / BLOCKS
+    begin, end = points[0][0], points[-1][0]
     floors: dict[int, tuple[float, float]] = {}
     for at, value in points:
-        block = min(BLOCKS - 1, int((at - begin) / width))
+        block = _find_part(at, begin, end, BLOCKS)
         if block not in floors or value < floors[block][1]:
             floors[block] = at, value
     return [floors[block] for block in sorted(floors)]
+
+
+def _find_part(at: float, first: float, last: float, parts: int) -> int:
+    """Return the number of the equal part of a time in which a moment lies.
+
+    A stored file may have times that fall: they are in the first or the last part. Times may also
+    lie so close together that a quotient of them is infinite.
+    """
+    return int(max(0.0, min(parts - 1.0, (at - first) / (last - first) * parts)))
 
 
 MOST_POINTS = 960
@@ -240,7 +248,8 @@ class Track:
         """
         idle = None if ended else self._find_idle()
         risen = self.growth_finding() or self._find_rise(ended=ended)
-        findings = (risen, self._find_edge(), idle, self._find_split())
+        edge = self._find_edge(ended=ended)
+        findings = (risen, edge, idle, self._find_split())
         return tuple(finding for finding in findings if finding is not None)
 
     @property
@@ -321,7 +330,7 @@ class Track:
         newest, earlier = self._points[-1], self._points[int(RECENT * len(self._points))]
         return newest.peak - newest.reserved if newest.peak > earlier.peak else None
 
-    def _find_edge(self) -> Finding | None:
+    def _find_edge(self, *, ended: bool) -> Finding | None:
         if not self._retries:
             return None
         (first, before, ooms_before), (last, now, ooms) = self._retries[0], self._retries[-1]
@@ -335,7 +344,8 @@ class Track:
         if now - before == 1:
             often, means = "once", means if at_edge else "at an OOM"
         seconds = last - first
-        lately = f" in the last {fmt.duration(seconds)}" if seconds >= 1 else ""
+        whose = "its" if ended else "the"
+        lately = f" in {whose} last {fmt.duration(seconds)}" if seconds >= 1 else ""
         return Finding(
             "retries",
             f"the allocator flushed its cache {often}{lately}: {means}",
