@@ -247,7 +247,8 @@ class Track:
             ended: the process has ended, so the findings give no advice for it.
         """
         idle = None if ended else self._find_idle()
-        risen = self.growth_finding() or self._find_rise(ended=ended)
+        known = self._is_long_enough()
+        risen = self.growth_finding() if known else self._find_rise(ended=ended)
         edge = self._find_edge(ended=ended)
         findings = (risen, edge, idle, self._find_split())
         return tuple(finding for finding in findings if finding is not None)
@@ -299,7 +300,7 @@ class Track:
         once in 924 times, the number of ways to choose 6 out of 12.
         """
         points = self._by_step()
-        if self._is_long_enough() or len(points) < LEAST_RISE_READINGS:
+        if len(points) < LEAST_RISE_READINGS:
             return None
         floors, lasted = block_floors(points), points[-1][0] - points[0][0]
         if len(floors) < LEAST_RISE_STEPS or lasted < LEAST_RISE_STEPS:
@@ -412,7 +413,7 @@ def project_full(finding: Finding, free: int) -> float | None:
 
 
 def describe_full(finding: Finding, free: int | None, steps_per_s: float | None) -> str:
-    """Describe when a growth fills a GPU: ``the GPU is full in about 15 steps, 5 s``.
+    """Describe when a growth fills a GPU: ``at this rate, the GPU is full in about 5 steps``.
 
     Args:
         finding: a growth.
@@ -425,12 +426,13 @@ def describe_full(finding: Finding, free: int | None, steps_per_s: float | None)
     left = None if free is None else project_full(finding, free)
     if left is None:
         return ""
+    full = "at this rate, the GPU is full in"
     if finding.per == "s":
-        return f"the GPU is full in about {fmt.duration(left)}"
+        return f"{full} about {fmt.duration(left)}"
     if left < 1:
-        return "the GPU is full in the next step"
+        return f"{full} the next step"
     seconds = f", {fmt.duration(left / steps_per_s)}" if steps_per_s else ""
-    return f"the GPU is full in about {fmt.count(math.floor(left), 'step')}{seconds}"
+    return f"{full} about {fmt.count(math.floor(left), 'step')}{seconds}"
 
 
 def find_growth(

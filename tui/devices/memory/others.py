@@ -23,7 +23,7 @@ from tui.devices.memory.model import (
 )
 from tui.devices.state.devices import DeviceView
 from tui.devices.state.history import MemoryPoint
-from tui.devices.state.machine import MachineState
+from tui.devices.state.machine import MachineState, complete_figures
 from tui.devices.state.watched_processes import OLD_S, Allocator, WatchedProcesses
 from tui.monitor.messages import GpuProcess, Sample, find_process
 from workloads.protocol.messages import TorchMemory
@@ -218,7 +218,7 @@ def account_of(
     old = _is_old(allocator, now) and not allocator.ended
     torch = at_oom or moment.torch or figures
     if reported is not None:
-        torch = _complete(torch, reported)
+        torch = complete_figures(torch, reported)
     readings = GpuReadings(
         replace(view, nvml=moment.device),
         moment.sample,
@@ -231,21 +231,6 @@ def account_of(
         replace(wording, busy=OLD) if old else wording,
     )
     return gpu_gauge(readings, peak)
-
-
-def _complete(torch: TorchMemory, reported: TorchMemory) -> TorchMemory:
-    """Return figures from outside with what only the runner itself has reported."""
-    workspace = reported.workspace
-    if workspace is not None:
-        # From outside, cuBLAS's workspaces look like tensors.
-        torch = replace(
-            torch,
-            requested=max(0, torch.requested - workspace),
-            allocated=max(0, torch.allocated - workspace),
-            active=max(0, torch.active - workspace),
-            workspace=workspace,
-        )
-    return replace(torch, alloc_retries=reported.alloc_retries, ooms=reported.ooms)
 
 
 def account_of_busy_runner(machine: MachineState, view: DeviceView, now: float) -> Gauge | None:

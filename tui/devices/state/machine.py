@@ -215,17 +215,14 @@ class MachineState:
         return frozenset({Topic.DEVICES, Topic.MEMORY})
 
     def _record_busy_runner(self) -> None:
-        """Use the runner's allocators as they are read from outside, where they are newer.
-
-        The watch cannot tell cuBLAS's workspaces from tensors: those of the last report count.
-        """
+        """Use the runner's allocators as they are read from outside, where they are newer."""
         for view in self.devices:
             allocator = self.find_runner_allocator(view)
             if allocator is not None and view.torch is not None:
-                reported = self.torch_memory.get(view.torch)
-                workspace = (reported.workspace if reported else None) or 0
-                tensors = max(0, allocator.figures.allocated - workspace)
-                figures = replace(allocator.figures, device=view.torch, allocated=tensors)
+                reported, figures = self.torch_memory.get(view.torch), allocator.figures
+                if reported is not None:
+                    figures = complete_figures(figures, reported)
+                figures = replace(figures, device=view.torch)
                 self.history.apply_torch(figures, (view,))
 
     def find_runner_allocator(self, view: DeviceView) -> Allocator | None:
@@ -363,3 +360,27 @@ class MachineState:
         if view.nvml is None or view.nvml.lost is None or last is None or last.lost:
             return view
         return replace(view, before_loss=last)
+
+
+def complete_figures(
+    torch: messages.TorchMemory, reported: messages.TorchMemory
+) -> messages.TorchMemory:
+    """Return the runner's figures from outside with what only the runner itself has reported.
+
+    From outside, cuBLAS's workspaces look like tensors: those of the last report count. So do its
+    counts, which begin with the last run.
+
+    Args:
+        torch: the figures, read from outside.
+        reported: the last report of the runner.
+    """
+    workspace = reported.workspace
+    if workspace is not None:
+        torch = replace(
+            torch,
+            requested=max(0, torch.requested - workspace),
+            allocated=max(0, torch.allocated - workspace),
+            active=max(0, torch.active - workspace),
+            workspace=workspace,
+        )
+    return replace(torch, alloc_retries=reported.alloc_retries, ooms=reported.ooms)

@@ -38,9 +38,8 @@ def find_sum(evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: 
     if longest is None or waits_for_backward(longest, rate):
         return None
     deep = longest.graph_nodes >= DEEP
-    first = None
-    if rate is None and _adds_up_at_each_step(longest, rest, evidence, inventory):
-        first = find_first_rate(evidence)
+    few = rate is None and _adds_up_at_each_step(longest, rest, evidence, inventory)
+    first = find_first_rate(evidence) if few else None
     if first is not None:
         rate, grew = first, int(first.rate * inventory.step)
     elif rate is None:

@@ -76,7 +76,7 @@ class GrowthWarnings:
                     when = describe_full(finding, gpu.free, process.steps_per_s)
                     if when:
                         self._warned.add((pid, name))
-                        lines.append(f"{pid} {name}: {finding.text}; at this rate, {when}")
+                        lines.append(f"{pid} {name}: {finding.text}; {when}")
         return lines
 
 

@@ -28,7 +28,7 @@ from tui.watch.runs.ooms import FROM_EXCEPTION, Oom, rank_oom
 from tui.watch.runs.process_logs import ProcessLog
 from tui.watch.runs.runs import StartedRun
 from tui.watch.state.processes import holders_of
-from tui.watch.state.run import GpuOccupancy, WatchedDevice, full_gpu
+from tui.watch.state.run import GpuOccupancy, WatchedDevice, find_total, full_gpu
 
 FROM_OUTSIDE = "torch's figures, read from outside"
 
@@ -54,7 +54,7 @@ def circumstances_of_row(row: WatchedDevice) -> Circumstances:
         recorded=row.log is not None and row.log.records,
         growth=_find_rate(row.growth, row.growth_per, row.findings),
         holders=row.holders or _of_driver_oom(row),
-        total=gpu.total if gpu else row.placed.total,
+        total=find_total(gpu, row.placed),
         process=row.placed.process,
     )
 
@@ -134,7 +134,7 @@ def circumstances(
         recorded=log.records,
         growth=None if seen is None else growth_of(seen.track),
         holders=_find_holders(log.pid, oom, seen, gpu),
-        total=_find_total_of_gpu(seen, gpu),
+        total=find_total(gpu, None if seen is None else seen.placed),
         known=known,
         process=None if seen is None else seen.placed.process,
         source=source,
@@ -165,13 +165,6 @@ def _find_gpu(seen: Allocator | None, gpus: Mapping[str, GpuOccupancy]) -> GpuOc
     if seen is not None and seen.placed.id is not None:
         return gpus.get(seen.placed.id)
     return full_gpu(gpus.values())
-
-
-def _find_total_of_gpu(seen: Allocator | None, gpu: GpuOccupancy | None) -> int | None:
-    """Return the total bytes of a GPU, as NVML states it or as a stored run has it."""
-    if gpu is not None:
-        return gpu.total
-    return None if seen is None else seen.placed.total
 
 
 def _find_holders(

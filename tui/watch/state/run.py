@@ -51,6 +51,13 @@ class GpuOccupancy:
         return tuple(holder for holder in self.holders if holder.pid != pid)
 
 
+def find_total(gpu: GpuOccupancy | None, placed: Placed | None) -> int | None:
+    """Return NVML's total bytes of a GPU, as it is sampled or as a stored run has it."""
+    if gpu is not None:
+        return gpu.total
+    return None if placed is None else placed.total
+
+
 CONTEXT = 1 << 30
 """Upper bound in bytes of a CUDA context with its libraries: a GPU that refuses one has less free.
 """

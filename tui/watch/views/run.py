@@ -22,7 +22,7 @@ from tui.watch.runs.run_summary import describe_run_end, format_command
 from tui.watch.runs.runs import StartedRun
 from tui.watch.state.explained import ProcessOom, explain_row, newest_oom
 from tui.watch.state.processes import REHEARSED
-from tui.watch.state.run import WatchedDevice, WatchedRun
+from tui.watch.state.run import WatchedDevice, WatchedRun, find_total
 from tui.watch.views.memory_plot import plots_host_memory
 from tui.watch.views.processes import ended_by_oom, shows_whole_state
 
@@ -278,7 +278,7 @@ def summarize_memory(row: WatchedDevice) -> str:
     if figures is None:
         why = row.process.reason or "not read before the process ended"
         return f"peak {text.NA}: {why}"
-    total = row.placed.total if row.gpu is None else row.gpu.total
+    total = find_total(row.gpu, row.placed)
     most = text.size(figures.allocated_peak)
     if total is not None:
         most = text.size_pair(figures.allocated_peak, total, " of ")
@@ -308,7 +308,7 @@ def _project(finding: Finding, row: WatchedDevice) -> Finding:
     """Add to a growth when it fills the GPU of the running process, if that can be foreseen."""
     free = None if row.ended or row.gpu is None else row.gpu.free
     when = describe_full(finding, free, row.steps_per_s)
-    return replace(finding, text=f"{finding.text}; at this rate, {when}") if when else finding
+    return replace(finding, text=f"{finding.text}; {when}") if when else finding
 
 
 def trend_lines(row: WatchedDevice, cells: int) -> list[Line]:
