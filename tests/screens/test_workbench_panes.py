@@ -134,6 +134,22 @@ async def test_f_turns_the_detail_to_the_roofline_and_back() -> None:
         assert on.row("2.71 ms")
 
 
+async def test_enter_on_a_roofline_without_a_roof_runs_what_measures_it() -> None:
+    async with running((100, 30), "no gpu") as on:
+        await on.press("O")
+        assert on.row("memory bandwidth n/a: not measured yet")
+        assert "enter measure" not in on.rows[-1]  # the catalogue lacks the workload
+        infos = (*on.session.state.runs.catalogue, workload("ceiling"))
+        await on.tell(messages.Hello(1, 1, "3.12", "python", infos))
+        assert on.row("memory bandwidth n/a: not measured yet; enter runs ceiling")
+        assert "enter measure" in on.rows[-1]
+        await on.press("enter")
+        assert on.session.asked == [("run", ("ceiling",), None, "normal")]
+        assert not on.row("enter runs ceiling")
+        await on.press("escape")
+        assert "enter measure" not in on.rows[-1]
+
+
 async def test_on_the_heading_of_a_group_the_detail_has_bars_of_its_workloads() -> None:
     async with running((120, 40), "one gpu", *ran("matmul", "cpu", median=0.271), *ran()) as on:
         await on.press("up")

@@ -80,6 +80,8 @@ class Situation:
     has_result: bool = False
     """The workload under the cursor of the focused table has run."""
     has_switches: bool = True
+    can_measure_roof: bool = False
+    """The focused pane shows the roofline of a device whose memory bandwidth is unknown."""
     has_worker: bool = True
     """A process holds memory of workloads."""
     on_process: bool = True

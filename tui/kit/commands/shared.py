@@ -28,6 +28,7 @@ OPENS = (
     ("memory", "explain"),
     ("workloads", "edit"),
     ("backend", "switch"),
+    ("detail", "measure"),
     ("processes", "details"),
     ("results", "history"),
     ("kept-runs", "open"),
@@ -39,6 +40,7 @@ OPENS_HELP = (
     ("memory", "Explain the memory."),
     ("workloads", "Edit the parameters, or fold the group."),
     ("backend", "Switch the flag and compare."),
+    ("detail", "Measure the limits that the roofline lacks."),
     ("processes", "Show all that is known of the process."),
     ("results", "Show the workload over time."),
     ("kept-runs", "Open the run."),
@@ -50,6 +52,8 @@ OPENS_HELP = (
 def _can_open(now: Situation) -> bool:
     if now.typing or now.pane not in dict(OPENS):
         return False
+    if now.pane == "detail":
+        return now.can_measure_roof and now.runner_usable
     return now.has_selection if now.pane == "results" else now.pane != "backend" or now.has_switches
 
 

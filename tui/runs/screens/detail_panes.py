@@ -238,6 +238,8 @@ class DetailPane(RunsPane):
         state: RunsState,
         selected: Callable[[], str | None],
         group: Callable[[], tuple[str, list[str]] | None],
+        *,
+        readonly: bool = False,
     ) -> None:
         """Show a workload.
 
@@ -245,8 +247,10 @@ class DetailPane(RunsPane):
             state: the state of the runs.
             selected: the name of the workload under the table's cursor.
             group: name and workloads of the group, if its heading is under the cursor.
+            readonly: no key runs a workload.
         """
         super().__init__(state, id="detail")
+        self._readonly = readonly
         self._selected = selected
         self._group = group
         self._workload: str | None = None
@@ -280,6 +284,13 @@ class DetailPane(RunsPane):
         self.body.scroll_to(y=0, animate=False)
         self.state_changed()
 
+    def can_measure_roof(self) -> bool:
+        """Return whether the pane shows a roofline that lacks what a run would measure."""
+        if not self.roofline or self._readonly:
+            return False
+        views = import_detail_views()
+        return views.can_measure_roof(self.state, views.choose_roofline_device(self.state))
+
     def _title(self, workload: str | None) -> str:
         if self.roofline:
             return "Roofline   O workload"
@@ -304,7 +315,10 @@ class DetailPane(RunsPane):
         if self.roofline:
             device = views.choose_roofline_device(self.state)
             room = self.body.size.height
-            return views.roofline(self.state, device, self._workload, cells, height, room)
+            offered = self.can_measure_roof()
+            return views.roofline(
+                self.state, device, self._workload, cells, height, room, offered=offered
+            )
         return views.group(self.state, *group, cells) if group else []
 
 

@@ -10,7 +10,6 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widget import Widget
 
-from tui.core.borders import STEP, BorderName
 from tui.core.events import Topic, Topics
 from tui.devices.screens.account_panes import MemoryPane
 from tui.devices.screens.device_list import DeviceList
@@ -20,7 +19,7 @@ from tui.kit.commands.command import Situation
 from tui.kit.dialogs import ConfirmScreen
 from tui.kit.frames import FRAME, inner_cells, is_framed
 from tui.kit.lists import KeyedList
-from tui.kit.pane import FooterBar, Pane, PaneRow, pane_of, set_height, set_width, switch_classes
+from tui.kit.pane import FooterBar, Pane, PaneRow, pane_of, set_height, switch_classes
 from tui.kit.terminal.clipboard import copy
 from tui.runs.commands import BACKEND, PANES, PRESENT_PAGES, RUNS
 from tui.runs.screens.column_borders import PaneArea
@@ -35,7 +34,7 @@ from tui.runs.screens.parameters import ParametersScreen
 from tui.runs.screens.program import RunProgram
 from tui.runs.screens.workloads_pane import WorkloadsPane
 from tui.runs.state.parameters import Sweep, Valid
-from tui.runs.state.state import RunsState
+from tui.runs.state.state import CEILINGS, RunsState
 from tui.runs.views import arrangement
 from tui.runs.views.queue import format_run_all_question
 from tui.runs.views.runner_notes import choose_not_started
@@ -66,7 +65,12 @@ class WorkbenchScreen(CommandScreen):
             state, first_start=first, offers_demo=program.offers_demo, not_started=not_started
         )
         self.backend = BackendPane(state, lambda: self.workload)
-        self.detail = DetailPane(state, lambda: self.workload, lambda: self.workloads.table.group)
+        self.detail = DetailPane(
+            state,
+            lambda: self.workload,
+            lambda: self.workloads.table.group,
+            readonly=program.readonly,
+        )
         self.log_pane = LogPane(program.event_log)
         self.panes: dict[str, Pane] = {
             "devices": self.devices,
@@ -81,6 +85,8 @@ class WorkbenchScreen(CommandScreen):
         """The row of devices and memory; ``None`` before it exists."""
         self.bottom: PaneRow | None = None
         """The row of backends, detail and log; ``None`` before it exists."""
+        self.area: PaneArea | None = None
+        """The area of all panes; ``None`` before it exists."""
         self.lower = "detail"
         self.zoomed = False
         self._fitted = (0, 0, False, False)
@@ -102,10 +108,16 @@ class WorkbenchScreen(CommandScreen):
         self.fit_devices()
         yield self.header()
         self.bottom = PaneRow(self.backend, self.detail, self.log_pane, id="bottom")
-        yield PaneArea(
-            self.top, self.workloads, self.bottom, border_at=self._border_at, move=self._drag_border
+        self.area = PaneArea(
+            self._program,
+            self.top,
+            self.workloads,
+            self.bottom,
+            firsts=(self.devices, self.backend),
+            moved=self.place_panes,
         )
-        self.fit_columns()
+        yield self.area
+        self._fit_columns()
         yield FooterBar(self.program.commands, self.situation)
         self.call_after_refresh(self._add_panes)
 
@@ -174,7 +186,12 @@ class WorkbenchScreen(CommandScreen):
         for node in [self] if all_of_it else changed:
             node.update_node_styles()
         self.fit_devices()
-        self.fit_columns()
+        self._fit_columns()
+
+    def _fit_columns(self) -> None:
+        if self.area is not None:
+            columns, grid = self.has_class("-columns"), self.has_class("-grid")
+            self.area.fit_columns("columns" if columns else "grid" if grid else "stack")
 
     def _count_rows(self, parts: Topics | None = None) -> tuple[int, int, bool, bool]:
         """Return the facts that the arrangement depends on.
@@ -254,54 +271,10 @@ class WorkbenchScreen(CommandScreen):
             if row is not None:
                 set_height(row, None)
 
-    # ---- the borders between columns ----
-
-    def fit_columns(self) -> None:
-        """Give the columns their widths."""
-        if self.top is None or self.bottom is None:
-            return
-        borders, cells = self.program.borders, self.app.size.width
-        columns, grid = self.has_class("-columns"), self.has_class("-grid")
-        left, right = cells * borders.left // 100, cells * borders.right // 100
-        middle = cells * borders.middle // 100
-        set_width(self.top, left if columns else None)
-        set_width(self.workloads, right - left if columns else None)
-        beside = grid and not self.backend.has_class("-folded")
-        set_width(self.devices, middle if grid else None)
-        set_width(self.backend, middle if beside else None)
-
-    def _border_at(self, x: int, y: int) -> BorderName | None:
-        """Return the border between two columns at a cell of the screen."""
-        if self.has_class("-columns"):
-            if self.top is not None and x == self.top.region.right:
-                return "left"
-            return "right" if x == self.workloads.region.right else None
-        rows = [self.devices.region] if self.has_class("-grid") else []
-        return "middle" if any(x == row.right and row.y <= y < row.bottom for row in rows) else None
-
-    def _drag_border(self, border: BorderName, x: int) -> None:
-        """Move a border to a column of cells."""
-        self._move_border(border, round(100 * x / max(1, self.app.size.width)))
-
-    def _move_border(self, border: BorderName, to: int) -> None:
-        """Move a border to a percentage of the width, within the columns' least widths."""
-        moved = self.program.borders.moved(border, to)
-        if moved != self.program.borders:
-            self.program.borders = moved
-            self.place_panes()
-
     def action_move_border(self, direction: int) -> None:
-        """Move the border to the right of the focused pane, or the only one beside it."""
-        borders = self.program.borders
-        step = direction * STEP
-        if self.has_class("-grid"):
-            self._move_border("middle", borders.middle + step)
-        elif not self.has_class("-columns"):
-            return
-        elif self.focused_pane in ("devices", "memory"):
-            self._move_border("left", borders.left + step)
-        else:
-            self._move_border("right", borders.right + step)
+        """Move the border beside the focused pane."""
+        if self.area is not None:
+            self.area.step_border(self.focused_pane, direction)
 
     def on_resize(self, _event: events.Resize) -> None:
         """Arrange the panes for the new size."""
@@ -373,6 +346,7 @@ class WorkbenchScreen(CommandScreen):
             has_result=now.pane == "workloads" and has_ended_run(self.state, self.workload),
             has_switches=self.backend.body.flag is not None,
             has_columns=self.has_class("-grid") or self.has_class("-columns"),
+            can_measure_roof=now.pane == "detail" and self.detail.can_measure_roof(),
             can_go_back=away or bool(self.workloads.table.pattern),
         )
 
@@ -530,11 +504,13 @@ class WorkbenchScreen(CommandScreen):
     # ---- panes ----
 
     def action_open_row(self) -> None:
-        """Open the row under the cursor; explain the memory; switch a flag."""
+        """Open the row under the cursor; explain the memory; switch a flag; measure the roof."""
         if self.focused_pane == "memory":
             self.app.push_screen(self.memory.explanation())
         elif self.focused_pane == "backend":
             self.action_switch_flag()
+        elif self.focused_pane == "detail":
+            self._run([CEILINGS])
         else:
             super().action_open_row()
 

@@ -54,6 +54,10 @@ from workloads.protocol.results import (
 _RUNNER = frozenset({Topic.RUNNER, Topic.WORKLOADS, Topic.BACKEND})
 
 
+CEILINGS = "ceiling"
+"""The workload that measures the limits of a device."""
+
+
 def runs_on(info: WorkloadInfo, device: str) -> bool:
     """Return whether a workload is made for a kind of torch device."""
     return device.partition(":")[0] in info.devices

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from tui.core.text import numbers as text
 from tui.core.text.numbers import number
@@ -27,8 +27,13 @@ from tui.kit.tables import table_lines
 from tui.runs.state.parameters import format_short
 from tui.runs.state.result_format import format_median, format_speed_up
 from tui.runs.state.runs import RunState, get_median, get_timed_result
-from tui.runs.state.state import RunsState
-from tui.runs.sweeps.roofline import Roof, Roofline, RooflinePoint, build_roofline
+from tui.runs.state.state import CEILINGS, RunsState
+from tui.runs.sweeps.roofline import (
+    Roof,
+    Roofline,
+    RooflinePoint,
+    build_roofline,
+)
 from tui.runs.sweeps.sweep_result import choose_base_device, compute_speed_up
 from tui.runs.views.chart import draw_beside
 from tui.runs.views.detail import detail_lines, format_for_clipboard
@@ -127,13 +132,23 @@ def choose_roofline_device(state: RunsState) -> str:
     return state.machine.selected_device.torch or (gpu.torch if gpu else None) or "cpu"
 
 
+def can_measure_roof(state: RunsState, device: str) -> bool:
+    """Return whether a run would show a device's memory bandwidth, which is unknown so far."""
+    if state.find_workload(CEILINGS) is None:
+        return False
+    run = state.latest_run(CEILINGS, device)
+    return (run is None or run.ended) and build_roofline(state, device).memory is None
+
+
 def roofline_lines(
     state: RunsState,
     device: str,
     selected: str | None,
     cells: int,
     height: int = HEIGHT,
-    rows_shown: int | None = None,
+    rows_shown: int = 0,
+    *,
+    offered: bool = False,
 ) -> list[Line]:
     """Return the plot, the limits with their sources, and the figures of every point.
 
@@ -143,11 +158,12 @@ def roofline_lines(
         selected: the workload whose points are highlighted.
         cells: width of a line.
         height: rows of the plot.
-        rows_shown: rows of the pane, in which the plot and the limits fit if the plot can shrink.
+        rows_shown: rows of the pane, into which the plot shrinks with its limits; 0 for no limit.
+        offered: True if enter runs the workload that measures the limits.
     """
     roofline = build_roofline(state, device)
     rows: list[Line] = []
-    limits: list[Line] = [(), *_limit_lines(roofline, cells)]
+    limits: list[Line] = [(), *_limit_lines(roofline, cells, offered=offered)]
     # Without a point, the roof alone says where memory stops being the limit.
     drawable = bool(roofline.points or (roofline.memory and roofline.compute))
     if not drawable or cells < LEAST_CELLS:
@@ -229,12 +245,19 @@ def _format_roof(roof: Roof, unit: str) -> str:
     return f"{roof.label} {text.rate(roof.value, unit)}"
 
 
-def _limit_lines(roofline: Roofline, cells: int) -> list[Line]:
-    """Return the figures of the flat parts, or the reason why a limit is absent."""
+def _limit_lines(roofline: Roofline, cells: int, *, offered: bool) -> list[Line]:
+    """Return the figures of the flat parts, or the reason why a limit is absent.
+
+    Args:
+        roofline: the limits.
+        cells: width of a line.
+        offered: True if a key runs the workload that measures the limits.
+    """
     rows: list[Line] = []
     unknown = "not measured yet" if roofline.device == CPU else "not published or measured yet"
     if roofline.memory is None:
-        words = f"memory bandwidth {text.NA}: {unknown}; run the workload ceiling"
+        words = f"memory bandwidth {text.NA}: {unknown}"
+        words += f"; enter runs {CEILINGS}, which measures it" if offered else ""
         words += ". Percentages are of the compute limit" if roofline.compute else ""
         rows += paragraph(words, cells, TextStyle.QUIET, indent="  ")
     if not roofline.compute:
@@ -276,16 +299,39 @@ def _build_point_row(roofline: Roofline, point: RooflinePoint) -> tuple[str | fl
 # ---- all views of the pane -----------------------------------------------------------------------
 
 
+class RooflineView(Protocol):
+    """:func:`roofline_lines`."""
+
+    def __call__(
+        self,
+        state: RunsState,
+        device: str,
+        selected: str | None,
+        cells: int,
+        height: int,
+        rows_shown: int,
+        *,
+        offered: bool,
+    ) -> list[Line]:
+        """Return the lines of the roofline."""
+
+
 class DetailViews(NamedTuple):
     """The views of the detail pane that a start does not show, which the pane imports together."""
 
     detail: Callable[[RunsState, str | None, int, int, int], list[Line]]
     group: Callable[[RunsState, str, Sequence[str], int], list[Line]]
-    roofline: Callable[[RunsState, str, str | None, int, int, int], list[Line]]
+    roofline: RooflineView
     choose_roofline_device: Callable[[RunsState], str]
+    can_measure_roof: Callable[[RunsState, str], bool]
     format_for_clipboard: Callable[[RunsState, str | None], str]
 
 
 DETAIL_VIEWS = DetailViews(
-    detail_lines, group_lines, roofline_lines, choose_roofline_device, format_for_clipboard
+    detail_lines,
+    group_lines,
+    roofline_lines,
+    choose_roofline_device,
+    can_measure_roof,
+    format_for_clipboard,
 )
