@@ -63,7 +63,7 @@ class HeldMemory:
     """The memory of one GPU, divided by who holds it."""
 
     label: str
-    used: int
+    free: int
     total: int
     parts: tuple[BarPart, ...]
     """In the order of the bar; they add up to the total."""
@@ -120,7 +120,7 @@ def _divide(view: DeviceView, device: Device, names: dict[HolderKey, str]) -> He
         room -= rest
     parts += [BarPart("driver", driver), BarPart("free", room)]
     lost = view.nvml is not None and view.nvml.lost is not None
-    return HeldMemory(view.label, used, total, tuple(part for part in parts if part.bytes), lost)
+    return HeldMemory(view.label, room, total, tuple(part for part in parts if part.bytes), lost)
 
 
 def choose_colors(gpus: Sequence[HeldMemory]) -> dict[int, int]:
@@ -168,7 +168,10 @@ def holder_bars(
     """
     heights = count_bar_rows(gpus, available)
     label = max((len(gpu.label) for gpu in gpus), default=0) + 3
-    figures = ["lost" if gpu.lost else text.size_pair(gpu.used, gpu.total) for gpu in gpus]
+    figures = [
+        "lost" if gpu.lost else f"{text.size_pair(gpu.free, gpu.total, ' of ')} free"
+        for gpu in gpus
+    ]
     tail = max(map(len, figures), default=0) + 3
     room = cells - label - tail
     if not heights or room < LEAST_BAR:
