@@ -123,6 +123,13 @@ async def test_what_measured_nothing_is_not_kept_and_what_failed_is(tmp_path: Pa
     assert found[-1].record.reason == "the runner ended"
 
 
+async def test_a_run_of_the_presentation_is_not_stored(tmp_path: Path) -> None:
+    shown, own = _request(1), _request(2)
+    events = (RunQueued(shown, demo=True), _finished(shown), RunQueued(own), _finished(own))
+    (stored,) = await _kept(make_store("one gpu"), tmp_path / "r", *events)
+    assert stored.record.at == BEGAN + 4
+
+
 async def test_runs_of_a_sweep_are_told_from_the_runs_after_it(tmp_path: Path) -> None:
     state = make_store("one gpu")
     sizes: tuple[dict[str, Setting], ...] = ({"n": 1}, {"n": 2})

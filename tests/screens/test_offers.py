@@ -130,7 +130,7 @@ async def test_the_demo_ends_the_app_for_its_caller() -> None:
         await pilot.press("5")
         await pilot.pause()
         assert not app.demo_requested
-        await pilot.press("down", "enter")
+        await pilot.press("down", "down", "enter")
         await pilot.pause()
     assert app.demo_requested
 

@@ -29,6 +29,7 @@ from tui.watch.runs.agents import RankStacks
 from tui.watch.runs.ooms import FROM_EXCEPTION, Oom, rebuilt_text
 from tui.watch.runs.process_logs import ProcessLog
 from tui.watch.runs.runs import StartedRun
+from tui.watch.session.command_start import CommandError
 from tui.watch.session.rehearsal_start import RehearsalError, RehearsalRequest
 from tui.watch.session.watched_session import RunError, WatchedRunSession
 from tui.watch.state.processes import RunProcesses
@@ -333,6 +334,12 @@ class ScriptedRuns(WatchedRunSession):
         self.state = replace(self.opens, run=run)
         self._apply_sample()
         self._changed()
+
+    async def start(self, command: str) -> StartedRun:
+        self.asked.append(("start", command))
+        if "no-such" in command:
+            raise CommandError("no-such: no such program on PATH")
+        return self.runs[0]
 
     async def rehearse(self, request: RehearsalRequest) -> StartedRun:
         self.asked.append(("rehearse", request))

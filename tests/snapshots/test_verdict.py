@@ -150,8 +150,9 @@ def test_a_few_mib_in_the_cache_are_not_to_blame_on_a_full_device() -> None:
     verdict = judged(scene(full, oom(70, 50)), ALONE.replace("100.00 MiB. GPU", "70.00 MiB. GPU"))
     assert verdict.cause == "truly full"
     assert (
-        "910 MiB was live in this process, 91% of the device; the cached 30.0 MiB, in one piece,"
-        " would have been enough for this request, but not for the next" in verdict.reasons
+        "910 MiB was live in this process, 91% of the device; with the device's free 50.0 MiB, the"
+        " cached 30.0 MiB would have been enough for this request if it had been one piece, but not"
+        " for the next" in verdict.reasons
     )
 
 

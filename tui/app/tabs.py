@@ -319,6 +319,12 @@ class TabbedApp(textual_private.HookedApp):
         if self.watched is not None:
             self.watched.open_run(run)
 
+    def ask_for_command(self) -> None:
+        """Ask in the watch tab for a command to run under the watch."""
+        self.switch_mode("watch")
+        if self.watched is not None:
+            self.watched.action_watch_command()
+
     def open_at_start(self, path: str, oom_text: str = "") -> None:
         """Call :meth:`open_snapshot` once the app runs."""
         self._opened_first.append(lambda: self.open_snapshot(path, oom_text))

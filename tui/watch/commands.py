@@ -38,13 +38,22 @@ WATCH_COMMANDS = (
         footer=1,
     ),
     _command(
+        "watch_command",
+        ("r",),
+        "run",
+        "Run a command under the watch.",
+        changes_state=True,
+        useful=lambda now: not _run_is_open(now),
+        footer=10,
+    ),
+    _command(
         "watch_rehearse",
         ("V",),
         "rehearse",
         "Check whether a command would fit on another GPU.",
         changes_state=True,
         useful=lambda now: not _run_is_open(now),
-        footer=10,
+        footer=12,
     ),
     _running_command(
         "watch_snapshot",

@@ -107,10 +107,10 @@ class ResultRecorder:
             self._store(event.comparison.id, runs)
 
     def _store(self, run_id: str, runs: RunsState) -> None:
-        """Queue the result of a run or a comparison for writing."""
-        state: RunState | CompareState | None
-        state = runs.book.get(run_id) or runs.comparisons.get(run_id)
-        if state is None:
+        """Queue the user's run or comparison for writing."""
+        run = runs.book.get(run_id)
+        state = run or runs.comparisons.get(run_id)
+        if state is None or (run is not None and run.demo):
             return
         pid = runs.hello.pid if runs.hello else 0
         sweep = self._sweep_of_run.pop(state.request.id, "")
@@ -199,9 +199,9 @@ class ResultHistory:
             publish(EarlierRead(runs.machine.now(self.began), earlier_results))
 
     async def compare(self, run_id: str, runs: RunsState, publish: Publish) -> None:
-        """Publish the comparison of a successful run with earlier runs."""
+        """Publish the comparison of the user's successful run with earlier runs."""
         state = runs.book.get(run_id)
-        if state is None or state.result is None or state.result.status != "ok":
+        if state is None or state.demo or state.result is None or state.result.status != "ok":
             return
         if state.result.time is None or not len(runs.earlier):
             return
@@ -259,6 +259,7 @@ def _find_alike(result: RunResult, runs: RunsState) -> list[RunState]:
         run
         for run in runs.book.values()
         if run.result is not None
+        and not run.demo
         and run.result.status == "ok"
         and run.result.time is not None
         and _setting(run.result) == _setting(result)

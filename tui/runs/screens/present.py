@@ -42,8 +42,9 @@ class PresentPane(Pane):
     HELP = (
         "One workload of the group on a page: the speed-up, the time on each device with its "
         "rate and share of the limit, what to look for, the timed code, and what its study "
-        "found. A page runs its workload quickly, with the catalogue's defaults and the current"
-        " flags; your own results stay. A page of the first steps ends with a question."
+        "found. A page runs its workload quickly, with the catalogue's defaults and the current "
+        "flags; these results are not stored, and your own stay. A page of the first steps ends "
+        "with a question."
     )
 
     def __init__(

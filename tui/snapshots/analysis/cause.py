@@ -425,9 +425,12 @@ def _describe_live(figures: Figures) -> str:
     elif figures.cached < _compute_shortfall(figures):
         cached = f"the cached {text(figures.cached)} would not have been enough"
     else:
+        beside = (
+            f"with the device's free {text(figures.device_free)}, " if figures.device_free else ""
+        )
         cached = (
-            f"the cached {text(figures.cached)}, in one piece, would have been enough for this"
-            " request, but not for the next"
+            f"{beside}the cached {text(figures.cached)} would have been enough for this request if"
+            " it had been one piece, but not for the next"
         )
     return f"{text(figures.live)} was live in this process{of}; {cached}"
 

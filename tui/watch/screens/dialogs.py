@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import fields
+from pathlib import Path
 from typing import ClassVar
 
 from textual import on
@@ -19,6 +20,7 @@ from tui.kit.lines import Line, Span, TextStyle, fit_line, line, paragraph
 from tui.kit.lists import NumberedList
 from tui.kit.pane import LineBar, LinesView
 from tui.watch.runs.agents import RankStacks
+from tui.watch.session.command_start import CommandError, split_command
 from tui.watch.session.rehearsal_start import RehearsalError, RehearsalRequest
 from tui.watch.views.rank_stacks import rank_stack_lines
 from tui.watch.views.run import ProcessSnapshot, describe_snapshot
@@ -113,6 +115,59 @@ class TwoSnapshotsScreen(Dialog["tuple[ProcessSnapshot, ProcessSnapshot] | None"
 
     def action_cancel(self) -> None:
         """Close without comparing."""
+        self.dismiss(None)
+
+
+class RunCommandScreen(Dialog["str | None"]):
+    """The dialog for a command to run under the watch; returns it as typed, or ``None``.
+
+    Args:
+        first: initial contents of the field.
+    """
+
+    CSS_PATH = "watch.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "cancel", show=False)]
+
+    def __init__(self, first: str) -> None:
+        super().__init__()
+        try:
+            self._folder = str(Path.cwd())
+        except OSError:
+            self._folder = "a folder that is gone"
+        self._input = Input(first, id="command", select_on_focus=True)
+        self._input.cursor_blink = False
+        self._error = ""
+        self._message = LinesView(self._message_lines, id="message")
+
+    def compose(self) -> ComposeResult:
+        """Yield the field, and below it what will happen."""
+        row = Horizontal(_label("command"), self._input)
+        yield from dialog("Run under the watch", "enter run   escape cancel", row, self._message)
+
+    def on_mount(self) -> None:
+        self._input.focus()
+
+    def _message_lines(self, cells: int) -> list[Line]:
+        rows = paragraph(self._error, cells, TextStyle.BAD, indent="  ") if self._error else []
+        words = (
+            "The program as you start it in a shell, such as python train.py --batch 64. It stays "
+            f"unchanged, runs in {self._folder}, and continues when the workbench ends."
+        )
+        return [(), *rows, *paragraph(words, cells, TextStyle.QUIET, indent="  ")]
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        try:
+            split_command(event.value)
+        except CommandError as error:
+            self._error = str(error)
+            self._message.rebuild()
+            return
+        self.dismiss(event.value)
+
+    def action_cancel(self) -> None:
+        """Run nothing."""
         self.dismiss(None)
 
 

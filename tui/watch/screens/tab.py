@@ -33,6 +33,7 @@ from tui.watch.runs.runs import StartedRun
 from tui.watch.screens.dialogs import (
     LeaveOrEndScreen,
     RehearseScreen,
+    RunCommandScreen,
     StacksScreen,
     TwoSnapshotsScreen,
 )
@@ -44,6 +45,7 @@ from tui.watch.screens.panes import (
     WatchedDeviceList,
     WatchedMemoryPane,
 )
+from tui.watch.session.command_start import CommandError
 from tui.watch.session.rehearsal_start import RehearsalError, RehearsalRequest
 from tui.watch.session.run_folder import StoredRun, StoredRuns
 from tui.watch.session.watched_session import RunError, WatchedRunSession
@@ -334,6 +336,31 @@ class WatchTab(CommandScreen):
         if self.is_mounted:  # else it is drawn when mounted
             self.catch_up()
 
+    def action_watch_command(self) -> None:
+        """Ask for a command, run it under the watch, and show its run."""
+
+        def answered(command: str | None) -> None:
+            if command is not None:
+                _: Worker[None] = self.run_worker(self._start(command), group="start")
+
+        self.app.push_screen(RunCommandScreen(self._suggest_command()), answered)
+
+    async def _start(self, command: str) -> None:
+        try:
+            run = await self.session.start(command)
+        except CommandError as error:
+            self._notify(str(error))
+            return
+        self.open_run(run)
+
+    def _suggest_command(self) -> str:
+        """Return the command of the open run, else of the one under the cursor."""
+        state = self.session.state
+        run = self.runs_pane.list.selected if state is None else state.run
+        if run is None or any(MASK in word for word in run.command):
+            return ""  # a masked word would change the command
+        return shlex.join(run.command)
+
     def action_watch_rehearse(self) -> None:
         """Ask for a command and a card, rehearse it, and show its run."""
 
@@ -345,13 +372,8 @@ class WatchTab(CommandScreen):
         self.app.push_screen(RehearseScreen(self._suggest_rehearsal()), answered)
 
     def _suggest_rehearsal(self) -> RehearsalRequest:
-        """Return the last rehearsed command, else the command under the cursor."""
-        if self._rehearsal is not None:
-            return self._rehearsal
-        run = self.runs_pane.list.selected
-        if run is None or any(MASK in word for word in run.command):
-            return RehearsalRequest()  # a masked word would change the command
-        return RehearsalRequest(shlex.join(run.command))
+        """Return the last rehearsal, else one of the suggested command."""
+        return self._rehearsal or RehearsalRequest(self._suggest_command())
 
     async def _rehearse(self, request: RehearsalRequest) -> None:
         self._notify(f"the rehearsal on {request.card} begins", "information")

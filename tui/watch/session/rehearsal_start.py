@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shlex
 import tempfile
 from dataclasses import dataclass
 from typing import IO
@@ -14,6 +13,7 @@ from tui.kit.command_line.output import PROGRAM
 from tui.watch.runs import runs
 from tui.watch.runs.rehearsals import read_note
 from tui.watch.runs.runs import StartedRun
+from tui.watch.session.command_start import CommandError, split_command
 
 CHECK_S = 0.2
 """Seconds between two checks whether the run has begun: the simulated GPU may be built first."""
@@ -45,11 +45,9 @@ class RehearsalRequest:
                 named. All else is checked by the program that rehearses.
         """
         try:
-            words = shlex.split(self.command)
-        except ValueError as error:
-            raise RehearsalError(f"the command cannot be split into words: {error}") from error
-        if not words:
-            raise RehearsalError("give a command, such as python train.py --batch 64")
+            words = split_command(self.command)
+        except CommandError as error:
+            raise RehearsalError(str(error)) from error
         card = self.card.strip()
         if not card or card.lower() == "all":
             raise RehearsalError("give one card, such as h100, or a size, such as 24G")

@@ -15,6 +15,7 @@ from tui.monitor.messages import Sample
 from tui.watch.runs import runs, start
 from tui.watch.runs.agents import AgentRequest, RankStacks, read_rank_stacks
 from tui.watch.runs.runs import StartedRun, processes_of
+from tui.watch.session.command_start import start_command
 from tui.watch.session.followed_run import FollowedRun
 from tui.watch.session.rehearsal_start import RehearsalRequest, start_rehearsal
 from tui.watch.state.run import WatchedRun
@@ -188,6 +189,14 @@ class WatchedRunSession:
         self._task = asyncio.create_task(followed.follow())
         self._task.add_done_callback(_report_error)
         self._changed()
+
+    async def start(self, command: str) -> StartedRun:
+        """Start a command as typed, which does not end with this program, and return its run.
+
+        Raises:
+            CommandError: it cannot be started.
+        """
+        return await start_command(command)
 
     async def rehearse(self, request: RehearsalRequest) -> StartedRun:
         """Start a rehearsal, which does not end with this program, and return its run.

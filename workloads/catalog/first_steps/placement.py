@@ -121,7 +121,7 @@ def _show_locations(study: Study, model: torch.nn.Module, before: dict[str, str]
     "which order; without CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA also puts the fastest first. So cuda:0 "
     "need not be the first of nvidia-smi.",
     look_for="The number of GPUs, and whether they are alike: work that is divided evenly waits "
-    "for the slowest. On a machine without a GPU the list is empty, and the log says why.",
+    "for the slowest. Without a GPU the table lists the CPU alone, and the log says why.",
     question="nvidia-smi numbers a GPU 1. Is it cuda:1 in torch?",
     answer="Not always. CUDA_VISIBLE_DEVICES hides and renumbers GPUs, and without "
     "CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA puts the fastest first. Compare the UUIDs.",
