@@ -184,13 +184,17 @@ async def test_a_comparison_is_kept_once_it_is_done(tmp_path: Path) -> None:
     )
     assert [one.record.comparison for one in found] == [comparison]
     assert found[0].record.at == BEGAN + 4
-    assert describe_outcome(found[0].record) == "2.0x faster with cudnn.benchmark"
+    assert describe_outcome(found[0].record) == (
+        "2.0x faster with cudnn.benchmark, 1.00 ms instead of 2.00 ms"
+    )
     switched_off = replace(comparison, arms=comparison.arms[::-1], ratio=0.5, verdict="slower")
     record = replace(
         found[0].record,
         comparison=replace(switched_off, ci95=(0.48, 0.52), pair_ratios=(0.48, 0.5, 0.52)),
     )
-    assert describe_outcome(record) == "2.00x slower with cudnn.benchmark off"
+    assert describe_outcome(record) == (
+        "2.00x slower with cudnn.benchmark off, 2.00 ms instead of 1.00 ms"
+    )
     unclear = replace(comparison, verdict="unclear", ratio=1.02, ci95=(0.97, 1.08), pair_ratios=())
     record = replace(found[0].record, comparison=unclear)
     assert describe_outcome(record) == "unclear: 0.97–1.08x with cudnn.benchmark"

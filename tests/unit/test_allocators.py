@@ -366,7 +366,7 @@ def test_growth_is_a_sentence_with_its_source() -> None:
     assert "read from outside" not in text
     dialog = account_details(gauge, state.machine.devices[0], 90, actual.findings)
     assert (
-        f"over {actual.findings[0].text.split(' over ')[-1]} (torch's DeviceStats, read"
+        f"over {actual.findings[0].text.split(' over ')[-1]} (all of the process's tensors: torch's"
         in " ".join(" ".join(map(plain, dialog)).split())
     )
 

@@ -100,8 +100,8 @@ def test_a_table_timed_beside_other_processes_is_named(
     empty = make_empty_result(Run("1", "matmul", device, {}, {}))
     said = reporting.add_findings(empty, study).warnings
     named = (
-        'the table "three ways to add", the figure "time, cold over warm cache" and the figure '
-        '"naive rate" are unreliable'
+        'the table "three ways to add", the figure "time of a cold over a warm call" and the'
+        ' figure "naive rate" are unreliable'
     )
     assert [line.partition(" cores: ")[2] for line in said] == ([named] if warned else [])
     noisy = "noisy: quartiles 12% apart"

@@ -174,6 +174,7 @@ RECENT = 0.75
 """Share of the readings before the most recent ones."""
 
 FROM_OUTSIDE = "torch's DeviceStats, read from outside"
+ALL_ALLOCATED = f"all of the process's tensors: {FROM_OUTSIDE}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,8 +290,9 @@ class Track:
         """Return that the allocated memory grows; ``None`` if it does not, or not for certain."""
         if not self._is_long_enough():
             return None
-        source = f"{FROM_OUTSIDE}: allocated_bytes"
-        found = find_growth(self._grows_over(), self.growth_per, "growth", "allocated", source)
+        found = find_growth(
+            self._grows_over(), self.growth_per, "growth", "allocated", ALL_ALLOCATED
+        )
         return None if found is None else replace(found, needs=self._find_need())
 
     def _find_rise(self, *, ended: bool) -> Finding | None:
@@ -317,7 +319,7 @@ class Track:
             "rise",
             f"allocated {verb} {_format_rate(rate, 1, 'step')}, in {steps}"
             + ("" if ended else " so far"),
-            f"{FROM_OUTSIDE}: allocated_bytes, the least of each part of the steps; Sen 1968",
+            f"{ALL_ALLOCATED}; {_describe_slope('steps')}",
             rate,
             "step",
             self._find_need(),
@@ -461,10 +463,14 @@ def find_growth(
     return Finding(
         key,
         f"{subject} grows {rate}, {over}",
-        f"{source}, the least of each part of the {part}; Sen 1968",
+        f"{source}; {_describe_slope(part)}",
         growth_rate,
         per,
     )
+
+
+def _describe_slope(part: str) -> str:
+    return f"Theil-Sen slope through the lowest reading of each block of {part}"
 
 
 def _format_rate(growth_rate: GrowthRate, times: float, per: str) -> str:

@@ -40,7 +40,7 @@ def list_offers(app: TabbedApp, tab: str) -> Sequence[Offer]:
         offers.append(Offer(f"Time {TIMED}", where, partial(app.time_workload, TIMED)))
     if tab == WATCH and not app.readonly and not app.replay:
         words = "its memory, steps and OOMs; the script stays unchanged"
-        offers.append(Offer("Watch a script", words, app.ask_for_command))
+        offers.append(Offer("Watch a script", words, app.request_command))
     if tab != RESULTS:
         words = "a program that leaks until it runs out of memory"
         offers.append(Offer("Open the example snapshot", words, partial(open_example, app)))

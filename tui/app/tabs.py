@@ -319,8 +319,8 @@ class TabbedApp(textual_private.HookedApp):
         if self.watched is not None:
             self.watched.open_run(run)
 
-    def ask_for_command(self) -> None:
-        """Ask in the watch tab for a command to run under the watch."""
+    def request_command(self) -> None:
+        """Show the dialog for a command to run under the watch."""
         self.switch_mode("watch")
         if self.watched is not None:
             self.watched.action_watch_command()

@@ -15,7 +15,7 @@ NAMES = {
     "capture": "time to capture",
     "captures_refused": "refused in a capture",
     "cold_compile": "compile time, empty cache",
-    "cold_over_warm": "time, cold over warm cache",
+    "cold_over_warm": "time of a cold over a warm call",
     "compared_products": "products compared",
     "compile": "compile time",
     "cost_of_the_graph": "memory of the graph",

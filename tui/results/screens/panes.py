@@ -281,7 +281,7 @@ class ResultsPane(Pane):
         left = self.size.height - around - len(self.rows) - min(len(whole), _MOST_OF_ONE)
         set_height(self.table, max(LEAST_TABLE, len(self.rows)) if self.rows and left > 0 else None)
         self.below.display = left >= LEAST_BELOW and not self.beside.display and bool(self.rows)
-        spare = 0 if self.below.display else max(0, left)
+        spare = max(0, left - LEAST_BELOW * self.below.display)
         self._whole.styles.max_height = _MOST_OF_ONE + spare
 
     def _share_width(self) -> None:

@@ -36,7 +36,7 @@ T = TypeVar("T")
 READING, WRITING = "reading the stored results", "writing"
 """Messages during access to the store."""
 _NO_TIMING: Mapping[Kind, str] = {
-    "comparison": "a comparison has no timing to plot",
+    "comparison": "only runs have a history; the row has both times of a comparison",
     "run": "this run has no timing to plot",
 }
 """Messages about a result without a history."""

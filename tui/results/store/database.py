@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tui.core import reports
+from tui.core.text import numbers as text
 from tui.core.text.ratios import format_verdict
 from tui.results.store import StoreError
 from tui.results.store.records import (
@@ -406,5 +407,8 @@ def describe_outcome(record: Record) -> str:
             outcome = format_verdict(compared.verdict, compared.ratio, compared.ci95)
         else:
             outcome = f"{compared.verdict}: {compared.unavailable.get('ratio', 'no ratio')}"
-        return f"{outcome} with {flag}"
+        before, after = (arm.median_s for arm in compared.arms)
+        if before is None or after is None or compared.verdict not in ("faster", "slower"):
+            return f"{outcome} with {flag}"
+        return f"{outcome} with {flag}, {text.seconds(after)} instead of {text.seconds(before)}"
     return (record.reason or "") if record.median_s is None or record.status != "ok" else ""

@@ -355,7 +355,7 @@ _ROWS_OF_RUN = 5
 """Rows that each run adds to the plot, so that a few points do not lie in an empty field."""
 _MOST_SPREAD = 0.5
 """Spread up to which the center of some runs stands for them; beyond, their range does."""
-NONE_SUCCEEDED = "No run of it has succeeded here. A failed run has no valid time."
+NONE_SUCCEEDED = "No run of it has succeeded here. Only the time of a successful run counts."
 _DAY, _YEAR = len("2026-01-31"), len("2026-")
 _BESIDE_PLOT = 5
 """Least rows of a plot in addition to its height, with the blank row."""

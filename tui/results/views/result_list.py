@@ -358,7 +358,9 @@ READONLY = (
     "No results are stored, and none will be because of --readonly. Without it, they would be in"
     " {place}."
 )
-REPLAY = "This is a recording, without results. gpu-workbench results lists those of this machine."
+REPLAY = (
+    "A recording stores no results; its runs are on 1. gpu-workbench results lists this machine's."
+)
 
 
 def render_no_match(pattern: str, all_: int, cells: int) -> list[Line]:

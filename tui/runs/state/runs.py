@@ -337,8 +337,20 @@ def get_valid_result(run: RunState | None) -> RunResult | None:
 
 
 def are_comparable(first: RunResult, second: RunResult) -> bool:
-    """Return whether two times can be compared: both results are correct, and sizes agree."""
-    return may_claim(first) and may_claim(second) and first.chosen == second.chosen
+    """Return whether two times can be compared: correct results of the same sizes and bytes.
+
+    A copy to a device moves other bytes than one within host memory.
+    """
+    if not (may_claim(first) and may_claim(second)) or first.chosen != second.chosen:
+        return False
+    bytes_moved, others = _compute_bytes(first), _compute_bytes(second)
+    return bytes_moved is None or others is None or math.isclose(bytes_moved, others, rel_tol=0.01)
+
+
+def _compute_bytes(result: RunResult) -> float | None:
+    """Return the bytes that a call moves; ``None`` if they are not counted."""
+    rate = result.rates.byte_per_s
+    return rate * result.time.median_s if rate and result.time else None
 
 
 def get_median(run: RunState | None) -> float | None:
