@@ -67,7 +67,7 @@ def test_a_key_shows_the_answer_and_another_goes_on(
         assert "Answer" not in text
         assert not echoes(terminal)
         terminal.keys(" ")
-        text = terminal.until_shows("Answer: Not always.", "any key goes on to placement, q ends")
+        text = terminal.until_shows("Answer: Not always.", "any key goes on to placement")
         assert ASKS not in text
         terminal.keys("\r")
         terminal.until_shows("2 of 13", PROMPT)
@@ -79,18 +79,40 @@ def test_a_key_shows_the_answer_and_another_goes_on(
         assert echoes(terminal)
 
 
+def test_the_walk_begins_with_the_list_of_steps_and_goes_back(stand_in: tuple[str, str]) -> None:
+    with Terminal((*LEARN, *stand_in)) as terminal:
+        text = terminal.until_shows(" 1  device_list", "enter begins with 1, or type a number")
+        assert "13  " in text
+        terminal.keys("1", "9")
+        terminal.until_shows("enter begins with 9,")
+        terminal.keys("2", "\r")
+        go_to(terminal, "2 of 13")
+        go_to(terminal, ASKS)
+        terminal.keys(" ")
+        terminal.until_shows("any key goes on to device_mismatch, b back, l list, q ends")
+        terminal.keys("b")
+        go_to(terminal, "1 of 13")
+        go_to(terminal, ASKS)
+        terminal.keys(" ")
+        terminal.until_shows("any key goes on to placement")
+        terminal.keys("l")
+        terminal.until_shows("enter begins with 1, or type a number")
+        terminal.keys("q")
+        assert terminal.exit_code() == 0
+
+
 @VARIANT
 def test_a_step_begins_with_its_title_and_a_key_runs_its_script(
     stand_in: tuple[str, str],
 ) -> None:
-    with Terminal((*LEARN, *stand_in), 80, 16) as terminal:
+    with Terminal((*LEARN, *stand_in, "--from", "1"), 80, 16) as terminal:
         text = terminal.until_shows("1 of 13   device_list", "any key shows the script, q ends")
         assert "The script" not in text.partition("any key")[0]
         assert "Look for" not in go_to(terminal, RUNS)
         assert "Look for" in go_to(terminal, ASKS)
         terminal.keys("q")
         assert terminal.exit_code() == 0
-    with Terminal((*LEARN, *stand_in), 80, 16) as terminal:
+    with Terminal((*LEARN, *stand_in, "--from", "1"), 80, 16) as terminal:
         go_to(terminal, RUNS)
         terminal.keys("q")
         assert terminal.exit_code() == 0

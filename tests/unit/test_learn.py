@@ -14,7 +14,15 @@ from tests import ceilings
 from tests.results.made_runner import made
 from tests.screens.helpers import workload
 from tests.tiers import VARIANT
-from tui.headless.learn import choose_steps, code_part, figures_part, introduction, script_part
+from tui.headless.learn import (
+    choose_number,
+    choose_steps,
+    code_part,
+    contents,
+    figures_part,
+    introduction,
+    script_part,
+)
 from tui.headless.on_a_gpu import ON_A_GPU, describe_on_a_gpu
 from tui.headless.script_run import ScriptEnd
 from tui.kit.command_line.output import UsageError
@@ -158,3 +166,30 @@ def test_one_step_and_a_first_step_exclude_each_other() -> None:
     done = run("placement", "--from", "tiny_model")
     assert done.returncode == 2
     assert "learn: name one step, or begin with one by --from, but not both" in done.stderr
+
+
+def test_the_contents_number_the_steps() -> None:
+    rows = [plain(row) for row in contents(choose_steps(infos()), 80)]
+    assert rows[0].startswith("13 first steps")
+    assert rows[1].startswith("   1  device_list ")
+    assert rows[13].startswith("  13  ")
+
+
+@pytest.mark.parametrize(
+    ("keys", "number"),
+    [
+        ("1", "1"),
+        ("13", "13"),
+        ("14", "4"),
+        ("0", ""),
+        ("1x", ""),
+        ("130", ""),
+        ("131", "1"),
+        ("²", ""),
+    ],
+)
+def test_a_number_is_typed_key_by_key(keys: str, number: str) -> None:
+    typed = ""
+    for key in keys:
+        typed = choose_number(typed, key, 13)
+    assert typed == number

@@ -193,7 +193,9 @@ def torch_findings(
     for name, value in environment.variables.items():
         if name not in ("CUDA_DEVICE_ORDER", "CUDA_LAUNCH_BLOCKING"):
             findings.append(
-                CheckResult("variables", "passed", f"{name}={value} is part of each figure")
+                CheckResult(
+                    "variables", "passed", f"{name}={value} is set, and acts on every figure"
+                )
             )
     threads = f"{environment.threads} threads on {environment.cpus_usable} usable cores"
     if environment.threads > environment.cpus_usable:

@@ -29,7 +29,7 @@ from tui.kit.command_line.output import (
     width,
 )
 from tui.kit.command_line.progress import ProgressLine, run_to_exit
-from tui.kit.lines import Line, Span, TextStyle, fit, line, paragraph, verbatim
+from tui.kit.lines import Line, Span, TextStyle, fit, fit_line, left, line, paragraph, verbatim
 from tui.runs.session.session import Session
 from tui.runs.state.runs import RunState
 from tui.runs.views.result_text import encode_results, format_results
@@ -40,6 +40,10 @@ from workloads.protocol.results import WorkloadInfo
 
 ENDS = ("q", "Q", "\x04", "")
 """Keys that end the walk: q, Ctrl-D, and a terminal that is gone."""
+
+ENTERS = ("\r", "\n")
+BACK, LISTS = "b", "l"
+"""Keys for the step before, and for the list of steps."""
 
 RUNS = "any key runs it, q ends"
 
@@ -153,6 +157,36 @@ def introduction(info: WorkloadInfo, number: int, count: int, cells: int) -> lis
     ]
 
 
+def contents(steps: Sequence[tuple[int, WorkloadInfo]], cells: int) -> list[Line]:
+    """Return the numbers, names and titles of steps, below what a step consists of.
+
+    Args:
+        steps: the steps with their numbers.
+        cells: width of a line.
+    """
+    words = f"{len(steps)} first steps, each a script, its run here and a question:"
+    longest = max(len(info.name) for _, info in steps)
+    rows = [
+        line(f"  {number:>2}  ", Span(left(info.name, longest), TextStyle.KEY), f"  {info.title}")
+        for number, info in steps
+    ]
+    return [*paragraph(words, cells, TextStyle.HEADING), *(fit_line(row, cells) for row in rows)]
+
+
+def choose_number(typed: str, key: str, most: int) -> str:
+    """Return a typed number after one more key: a digit continues it, or else begins it anew.
+
+    Args:
+        typed: the digits typed so far.
+        key: the next key; any but a digit erases the number.
+        most: the highest number; the lowest is 1.
+    """
+    for number in (typed + key, key):
+        if number.isascii() and number.isdigit() and 1 <= int(number) <= most:
+            return number
+    return ""
+
+
 def code_part(info: WorkloadInfo, cells: int) -> list[Line]:
     """Return the script of a step, or the timed lines of a user's own."""
     return [*source_lines(info, cells, f"gpu-workbench code {info.name} prints it"), ()]
@@ -231,34 +265,63 @@ class Lesson:
         print_problems(state.hello)
         steps = choose_steps(state.catalogue, options.name, options.start)
         devices = choose_devices(self._session, options.devices)
-        count = sum(info.group == FIRST_STEPS for info in state.catalogue)
-        encoded: list[dict[str, Any]] = []
-        on_gpu = any(device != CPU for device in devices)
-        for place, (number, info) in enumerate(steps):
-            if not options.json and not await self._introduce(info, number, count, on_gpu=on_gpu):
-                return
-            entries = await self._run_step(info, devices)
-            if entries is None:
-                return  # a signal ended the run
-            if options.json:
-                encoded.append(self._encode(number, info, entries))
-                continue
-            timed = info.name not in UNTIMED_STEPS
-            results = fit_to_terminal(format_results(state, entries, timed=timed))
-            following = steps[place + 1][1].name if place + 1 < len(steps) else ""
-            shown = await self._pager.show(figures_part(info, results)) and await self._explain(
-                info, on_gpu=on_gpu
-            )
-            if not shown:
-                self._end(info.name)
-                return
-            if not await self._show_question(info, following):
-                return
         if options.json:
-            print_json({"environment": wire.to_plain(state.machine.environment), "steps": encoded})
-        elif self._asks and not options.name:
+            await self._print_as_json(steps, devices)
+            return
+        chooses = self._asks and not options.name and not options.start
+        place = await self._choose(steps) if chooses else 0
+        while place is not None and place < len(steps):
+            following = steps[place + 1][1].name if place + 1 < len(steps) else ""
+            if not await self._show_step(*steps[place], devices, following):
+                return
+            if following and self._key == LISTS:
+                place = await self._choose(steps)
+            else:
+                place = max(0, place - 1) if following and self._key == BACK else place + 1
+        if place is not None and self._asks and not options.name:
             words = "These were the first steps. gpu-workbench list shows more."
             print_lines(paragraph(words, width()))
+
+    async def _print_as_json(
+        self, steps: Sequence[tuple[int, WorkloadInfo]], devices: Sequence[str]
+    ) -> None:
+        """Run all steps, and print them as one object; after a signal nothing."""
+        encoded: list[dict[str, Any]] = []
+        for number, info in steps:
+            entries = await self._run_step(info, devices)
+            if entries is None:
+                return
+            encoded.append(self._encode(number, info, entries))
+        environment = self._session.state.machine.environment
+        print_json({"environment": wire.to_plain(environment), "steps": encoded})
+
+    async def _show_step(
+        self, number: int, info: WorkloadInfo, devices: Sequence[str], following: str
+    ) -> bool:
+        """Print a step with its runs and its question; return whether to go on.
+
+        Args:
+            number: of the step, from 1.
+            info: the step.
+            devices: torch's names of the devices that it runs on.
+            following: name of the next step; empty after the last.
+        """
+        state = self._session.state.runs
+        on_gpu = any(device != CPU for device in devices)
+        count = sum(known.group == FIRST_STEPS for known in state.catalogue)
+        if not await self._introduce(info, number, count, on_gpu=on_gpu):
+            return False
+        entries = await self._run_step(info, devices)
+        if entries is None:
+            return False  # a signal ended the run
+        timed = info.name not in UNTIMED_STEPS
+        results = fit_to_terminal(format_results(state, entries, timed=timed))
+        shown = await self._pager.show(figures_part(info, results)) and await self._explain(
+            info, on_gpu=on_gpu
+        )
+        if not shown:
+            return self._end(info.name)
+        return await self._show_question(info, following)
 
     async def _introduce(
         self, info: WorkloadInfo, number: int, count: int, *, on_gpu: bool
@@ -335,9 +398,22 @@ class Lesson:
             if not asked or not await self._pager.confirm("any key shows the answer, q ends"):
                 return self._end(info.name)
             await self._pager.show([*answer_lines(info, width()), ()])
-        if following and not await self._pager.confirm(f"any key goes on to {following}, q ends"):
+        prompt = f"any key goes on to {following}, {BACK} back, {LISTS} list, q ends"
+        if following and not await self._pager.confirm(prompt):
             return self._end(following)
         return True
+
+    async def _choose(self, steps: Sequence[tuple[int, WorkloadInfo]]) -> int | None:
+        """List the steps, and return the index of the typed number's; ``None`` to end."""
+        await self._pager.show(contents(steps, width()))
+        typed = ""
+        while True:
+            prompt = f"enter begins with {typed or steps[0][0]}, or type a number, q ends"
+            if not await self._pager.confirm(prompt):
+                return None
+            if self._key in ENTERS:
+                return int(typed or steps[0][0]) - steps[0][0]
+            typed = choose_number(typed, self._key or "", steps[-1][0])
 
     def _end(self, name: str) -> bool:
         if self._waiter.signalled is None and not self._options.name:

@@ -67,7 +67,7 @@ def reason_lines(path: str, unavailable: Mapping[str, str], cells: int) -> list[
             names.setdefault(reason, []).append(key[len(path) + 1 :].replace("_", " "))
     rows: list[Line] = []
     for reason, paths in names.items():
-        words = f"{', '.join(filter(None, paths))} n/a: {reason}".strip()
+        words = f"{', '.join(filter(None, paths)) or 'where'} n/a: {reason}"
         rows += [
             line(" " * INDENT, *row) for row in paragraph(words, cells - INDENT, TextStyle.QUIET)
         ]

@@ -15,7 +15,7 @@ from tui.devices.memory import ProcessMemory
 from tui.devices.memory.model import Absent, Reading, Stale, Value, format_reading
 from tui.devices.state.watched_processes import WatchedProcesses
 from tui.devices.views.process_rows import ORDERS, Order, ProcessRow
-from tui.kit.lines import LAYERS, Line, Span, TextStyle, cell_len, paragraph
+from tui.kit.lines import LAYERS, Line, Span, TextStyle, cell_len, line, paragraph
 from tui.kit.table import REST, Column, Layout, fit_columns, heading_line, order_at, row_line
 from tui.monitor.messages import Device
 
@@ -270,7 +270,7 @@ def explain_no_rows(
     else:
         subject = "the GPU" if len(devices) == 1 else text.count(len(devices), "GPU")
         words = f"NVML lists no process on {subject}."
-    return paragraph(words, cells, TextStyle.NOTE)
+    return [line("  ", *row) for row in paragraph(words, max(1, cells - 2), TextStyle.NOTE)]
 
 
 def _format_rank(process: TorchProcess | None) -> str:

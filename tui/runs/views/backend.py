@@ -461,9 +461,16 @@ def format_verdict(comparison: Comparison, hint: str = "c runs more") -> Line:
     _, interval = format_times(comparison)
     phrase = ratios.format_verdict(word, ratio, comparison.ci95)
     inside = [] if interval is None else [format_interval(*interval)]
-    inside.append(f"{comparison.pairs} of {comparison.pairs_wanted} pairs")
+    inside.append(format_pairs(comparison))
     more = f", {hint}" if word == "unclear" and hint else ""
     return line(Span(phrase, _choose_style(comparison)), f" ({', '.join(inside)}{more})")
+
+
+def format_pairs(comparison: Comparison) -> str:
+    """Format how many pairs were measured: ``5 pairs``, or ``3 of 5 pairs`` before the end."""
+    if comparison.pairs == comparison.pairs_wanted:
+        return text.count(comparison.pairs, "pair")
+    return f"{comparison.pairs} of {text.count(comparison.pairs_wanted, 'pair')}"
 
 
 def format_times(comparison: Comparison) -> tuple[str, tuple[float, float] | None]:

@@ -7,7 +7,7 @@ from tui.core.text.ratios import format_interval
 from tui.devices.state.machine import SIMULATED
 from tui.runs.state.runs import CompareState
 from tui.runs.state.state import RunsState
-from tui.runs.views.backend import format_times, list_newest
+from tui.runs.views.backend import format_pairs, format_times, list_newest
 from workloads.protocol.flag_words import format_setting
 from workloads.protocol.results import Comparison
 
@@ -61,7 +61,7 @@ def _format_effect(comparison: Comparison) -> str:
     if not times:
         reason = comparison.reason or comparison.unavailable.get("ratio", "no pair was measured")
         return f"no verdict on {comparison.flag} {new} against {old}: {reason}"
-    evidence = f"{comparison.pairs} of {text.count(comparison.pairs_wanted, 'pair')}"
+    evidence = format_pairs(comparison)
     if interval is not None:
         evidence = f"95% interval {format_interval(*interval)}, {evidence}"
     if comparison.verdict in ("faster", "slower"):

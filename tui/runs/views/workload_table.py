@@ -271,7 +271,7 @@ def find_earlier(
 def format_earlier(state: RunsState, earlier: Mapping[str, EarlierResult]) -> str:
     """Format the age of earlier results: ``2 d ago, driver 580``; per device if ages differ."""
     ages = {
-        name: f"{'failed ' if result.failure else ''}{text.old(state.now - result.at)}"
+        name: f"{'failed ' if result.failure else ''}{text.old(state.now - result.at)} ago"
         for name, result in earlier.items()
     }
     main = list(earlier.values())[-1]
@@ -279,9 +279,9 @@ def format_earlier(state: RunsState, earlier: Mapping[str, EarlierResult]) -> st
     short = version.partition(".")[0] if main.driver else ".".join(version.split(".")[:2])
     software = f", {component} {short}" if version else ""
     if len({*ages.values()}) == 1:
-        return f"{ages.popitem()[1]} ago{software}"
+        return f"{ages.popitem()[1]}{software}"
     listed = ", ".join(f"{name} {age}" for name, age in reversed(ages.items()))
-    return f"{listed} ago{software}"
+    return f"{listed}{software}"
 
 
 def find_shown_runs(
