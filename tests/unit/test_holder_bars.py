@@ -103,7 +103,7 @@ def test_each_bar_has_its_gpu_its_processes_and_its_figures() -> None:
     assert "unattributed" not in lines[0]
     assert lines[1].startswith("  nvml:0 ")
     assert " 9001 python train.py --rank 0 " in lines[1]
-    assert lines[1].endswith(" 50.0 of 100.0 GiB free")
+    assert lines[1].endswith(" 50.0 GiB free")
     assert " 40.0 GiB  40%" in lines[2]
     assert lines[5].startswith("  nvml:1 ")
 

@@ -168,10 +168,7 @@ def holder_bars(
     """
     heights = count_bar_rows(gpus, available)
     label = max((len(gpu.label) for gpu in gpus), default=0) + 3
-    figures = [
-        "lost" if gpu.lost else f"{text.size_pair(gpu.free, gpu.total, ' of ')} free"
-        for gpu in gpus
-    ]
+    figures = ["lost" if gpu.lost else f"{text.size(gpu.free)} free" for gpu in gpus]
     tail = max(map(len, figures), default=0) + 3
     room = cells - label - tail
     if not heights or room < LEAST_BAR:

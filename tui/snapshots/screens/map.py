@@ -79,8 +79,8 @@ class MapPane(SnapshotPane):
         "dot free, others partly in use; the colors are those of the sites in the timeline, and a "
         "block beside another one of its site is darker; p: freed, but a stream may still use it. "
         "The bar at the top is all reserved memory. Below: the segment under the cursor, enlarged, "
-        "and the block that holds it open: releasing it frees the longest span. left and right "
-        "move there."
+        "and the block that holds it open: releasing it frees the longest span; #2 is the second "
+        "allocation at its address. left and right move there."
     )
 
     def __init__(self, session: SnapshotSession, *, id: str) -> None:  # noqa: A002 (Textual's name)

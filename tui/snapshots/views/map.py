@@ -416,7 +416,7 @@ def describe_segment(row: MapRow, total: int) -> str:
     pool = "" if row.pool in (None, (0, 0)) else f"   private pool {row.pool}"
     stream = f"   stream {row.stream:#x}" if row.stream else ""
     return (
-        f"segment {text.count(row.index + 1)} of {text.count(total)}"
+        f"1 of {text.count(total, 'segment')}"
         f"   {text.count(row.blocks, 'block')} in use, free {text.size(row.free)},"
         f" largest {text.size(row.largest_free)}{pool}{stream}"
     )
