@@ -174,11 +174,10 @@ async def play(
     show(f"{'An idle GPU' if alone else f'{len(gpus)} idle GPUs'}")
     with ExitStack() as others:
         await asyncio.sleep(IDLE_S)
-        others.enter_context(neighbour(folder))
-        # Before, there is nothing to say about what it holds.
-        await until(_has_read_stranger)
         session.select_device(gpus[-1].key)
         show("A training starts. Whose is it, and what does it hold?", tab="processes")
+        others.enter_context(neighbour(folder))
+        await until(_has_read_stranger)
         await until(_computes)
         await asyncio.sleep(READ_S)
         await until(lambda state: state.runs.runner.status == "ready")

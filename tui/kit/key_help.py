@@ -97,27 +97,39 @@ def shows_caption(now: Situation) -> bool:
     return bool(now.caption) and not now.typing and now.tab not in PRESENT
 
 
-CAPTION_KEYS = ("replay_pause", "quit")
-"""Ids of the commands that stay in the footer beside a caption."""
+CAPTION_KEYS = (
+    ("replay_pause", "replay_faster", "replay_slower", "show_help", "quit"),
+    ("replay_pause", "show_help", "quit"),
+    ("replay_pause", "quit"),
+)
+"""Ids of the commands beside a caption: the first group that there is room for."""
 
 
 def caption_line(registry: CommandRegistry, now: Situation, cells: int) -> Line:
     """Return the recording's caption across the screen, and at its right the keys.
 
-    Where it is narrow, the keys have no labels; they have priority over the end of the caption.
+    Where it is narrow, there are fewer keys, at last without labels; they have priority over the
+    end of the caption.
     """
     caption = f" {now.caption} "
-    full: Line = ()
-    short: Line = ()
-    for name in CAPTION_KEYS:
-        command = registry.by_id[name].labelled(now)
-        key = Span(_first_key(command), TextStyle.KEY)
-        full += (Span("  "), key, Span(f" {command.label}"))
-        short += (Span("  "), key)
-    keys = full if cell_len(caption) + width(full) < cells else short
+    valid = [
+        [registry.by_id[name] for name in names if registry.by_id[name].now(now)]
+        for names in CAPTION_KEYS
+    ]
+    full = [_key_spans([command.labelled(now) for command in commands]) for commands in valid]
+    fitting = (keys for keys in full if cell_len(caption) + width(keys) < cells)
+    keys = next(fitting, _key_spans(valid[-1], labels=False))
     # A blank after the last key keeps it off the screen's edge.
     words = Span(left(caption, cells - width(keys) - 1), TextStyle.CURSOR)
     return fit_line((words, *keys), cells)
+
+
+def _key_spans(commands: Sequence[Command], *, labels: bool = True) -> Line:
+    spans: list[Span] = []
+    for command in commands:
+        spans += [Span("  "), Span(_first_key(command), TextStyle.KEY)]
+        spans += [Span(f" {command.label}")] if labels else []
+    return tuple(spans)
 
 
 def footer_line(commands: Sequence[Command], cells: int) -> Line:
