@@ -139,7 +139,7 @@ async def test_a_recording_looks_at_no_results(place: Path) -> None:
     async with running() as at:
         at.app.replay = True
         await opened(at)
-        assert "This is a recording" in said(at)
+        assert "A recording stores no results" in said(at)
         assert "matmul" not in said(at)
 
 

@@ -354,7 +354,7 @@ async def test_enter_unfolds_a_group_of_full_segments_of_the_map() -> None:
         await press(on, "enter")
         assert "▾ 3 full segments  6.0 MiB" in on.text
         await press(on, "down")
-        assert " of 428   " in on.rows[2]
+        assert "1 of 428 segments   " in on.rows[2]
         assert "full segments" not in on.rows[2]
         await press(on, "up", "enter")
         assert "▸ 3 full segments  6.0 MiB" in on.text

@@ -238,14 +238,20 @@ class WorkbenchScreen(CommandScreen):
         brief = self._is_brief()
         set_height(self.detail, arrangement.BRIEF_ROWS if brief and stack else None)
         if self.bottom is not None:
-            low = brief and self.has_class("-backend-folded") and self.has_class("-grid")
+            low = self.has_class("-backend-folded") and self.has_class("-grid")
+            low = low and self._shows_detail_beside()
             # The folded pane above it has a row, and so has the frame's last line.
-            set_height(self.bottom, arrangement.BRIEF_ROWS + 1 + FRAME if low else None)
+            detail = arrangement.detail_rows(rows, brief=brief) + 1 + FRAME
+            set_height(self.bottom, detail if low else None)
 
     def _is_brief(self) -> bool:
         """Return whether the lower pane only describes a workload, because none has run yet."""
-        started = self.state.started or self.detail.roofline
-        return not started and self.lower == "detail" and self.focused_pane != "detail"
+        return not self.state.started and self._shows_detail_beside()
+
+    def _shows_detail_beside(self) -> bool:
+        """Return whether the lower pane is a workload's detail while another one has the focus."""
+        shows = self.lower == "detail" and not self.detail.roofline
+        return shows and self.focused_pane != "detail"
 
     def _count_memory_rows(self) -> int:
         """Return the rows that the memory pane fills in three columns or in a stack."""

@@ -34,6 +34,8 @@ NOTICE_ROWS = 3
 """Rows that the reason why no GPU can be read may take from the table in a stack."""
 BRIEF_ROWS = 4
 """Rows of the lower pane before the first run, when it describes the selected workload."""
+RESULT_ROWS = 8
+"""Least rows of the detail in a grid with folded backends, for a result without its studies."""
 LOG_ROWS = 6
 """Least rows of the log in three columns."""
 ROOMY = 30
@@ -63,6 +65,18 @@ def pane_order(lower: str, *, columns: bool = False) -> tuple[str, ...]:
 def history_rows(rows: int) -> int:
     """Return the rows of each history of the devices pane, on a screen of this height."""
     return 2 if rows >= TALL_ROWS else 1
+
+
+def detail_rows(rows: int, *, brief: bool) -> int:
+    """Return the rows of the detail in a grid whose backends are folded, until it has the focus.
+
+    The table changes little with the first run.
+
+    Args:
+        rows: height of the screen.
+        brief: nothing has run yet.
+    """
+    return BRIEF_ROWS if brief else max(RESULT_ROWS, rows // 5)
 
 
 def notice_rows(rows: int) -> int:
