@@ -65,6 +65,21 @@ def test_a_p95_below_the_median_of_the_blocks_is_left_out(p95_s: float | None, k
     assert reason.keys() == (set() if kept else {"time.p95_s"})
 
 
+@pytest.mark.parametrize(
+    ("cores", "device", "words"),
+    [
+        (0.05, "cpu", ""),
+        (0.08, "cpu", "up to 8% of the time may be that of other programs"),
+        (0.12, "cpu", f"other programs used 0.1 cores: {UNTRUSTED}"),
+        (0.08, "cuda", ""),
+    ],
+)
+def test_a_little_time_of_other_programs_is_named(cores: float, device: str, words: str) -> None:
+    shared = timing(other_cpu_cores=cores)
+    found = [line for line in reporting.warnings(shared, device) if "other programs" in line]
+    assert found == ([words] if words else [])
+
+
 def test_fewer_than_two_page_faults_are_not_rounded_to_none() -> None:
     faulty = timing(median_s=1e-5, faults_per_call=0.3)
     assert "0.3 page faults per call are part of the time" in reporting.warnings(faulty, "cpu")

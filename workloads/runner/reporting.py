@@ -211,6 +211,10 @@ def warnings(measured: Timing, device_type: str) -> tuple[str, ...]:
     if _is_disturbed(measured, device_type):
         others = measured.other_cpu_cores
         lines.append(f"{_OTHERS_USED}{others:.1f} cores: {UNTRUSTED}")
+    elif device_type == "cpu":
+        lost = cpu_share.lost_cores(measured.other_cpu_cores, torch.get_num_threads())
+        if lost > cpu_share.NOTICEABLE:
+            lines.append(f"up to {lost:.0%} of the time may be that of other programs")
     faults = measured.faults_per_call or 0.0
     if faults * FAULT_S > 0.01 * measured.median_s:
         number = f"{faults:.0f} page faults" if faults >= 1.5 else f"{faults:.1g} page faults"
