@@ -1,7 +1,7 @@
 """A device's figures over the last minutes, in dots or steps on fixed scales. Pure.
 
-A column has one sample at first, so that a history fills its width within a minute or two. Then the
-columns become longer, which shows more time and redraws less often.
+A sample has several columns at first, so that a history soon fills its width. Then the columns
+become longer, which shows more time and redraws less often.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from tui.monitor.messages import Sample
 
 LABEL = 21
 """Cells in front of a history, for its name and scale."""
-SAMPLES_PER_COLUMN = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 60, 120, 300)
-"""Numbers of samples that a column can have: close together, to fill most of the width."""
+SAMPLES_PER_COLUMN = (0.25, 0.5, 1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 60, 120, 300)
+"""Numbers of samples that a column can have: close together, to fill most of the width. Below one,
+a sample has several columns."""
 
 
 LOAD_STYLE = TextStyle.GOOD
