@@ -380,7 +380,7 @@ def test_an_earlier_failure_is_shown_as_one(cells: int) -> None:
     assert "not run; earlier" not in text
     both = make_store("one gpu", EarlierRead(NOW, (failed, _earlier("", days=2))))
     found = build_row(both.runs, both.runs.catalogue[0])
-    assert plain(found.state) == "cuda:0 failed 2 d, cpu 2 d ago, driver 580"
+    assert plain(found.state) == "cuda:0 failed 2 d ago, cpu 2 d ago, driver 580"
 
 
 def test_an_old_figure_is_quiet_and_no_ratio_is_made_of_it() -> None:

@@ -270,18 +270,22 @@ def find_earlier(
 
 def format_earlier(state: RunsState, earlier: Mapping[str, EarlierResult]) -> str:
     """Format the age of earlier results: ``2 d ago, driver 580``; per device if ages differ."""
-    ages = {
-        name: f"{'failed ' if result.failure else ''}{text.old(state.now - result.at)} ago"
-        for name, result in earlier.items()
-    }
+    ages = {name: text.old(state.now - result.at) for name, result in earlier.items()}
+    if any(result.failure for result in earlier.values()):
+        # Not "failed 2 d, cpu 3 d ago": it did not fail for two days.
+        ages = {
+            name: f"{'failed ' if earlier[name].failure else ''}{age} ago"
+            for name, age in ages.items()
+        }
     main = list(earlier.values())[-1]
     version, component = (main.driver, "driver") if main.driver else (main.torch, "torch")
     short = version.partition(".")[0] if main.driver else ".".join(version.split(".")[:2])
     software = f", {component} {short}" if version else ""
     if len({*ages.values()}) == 1:
-        return f"{ages.popitem()[1]}{software}"
-    listed = ", ".join(f"{name} {age}" for name, age in reversed(ages.items()))
-    return f"{listed}{software}"
+        words = ages.popitem()[1]
+    else:
+        words = ", ".join(f"{name} {age}" for name, age in reversed(ages.items()))
+    return f"{words}{'' if words.endswith('ago') else ' ago'}{software}"
 
 
 def find_shown_runs(
