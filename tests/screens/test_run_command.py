@@ -36,6 +36,7 @@ async def test_a_command_that_cannot_start_is_reported_in_one_line() -> None:
         await at.until(lambda: "no-such: no such program on PATH" in at.said)
         await at.press("r")
         await at.until(lambda: at.front is RunCommandScreen)
+        assert "no-such" in at.text
         await at.press("escape")
         await at.until(lambda: at.front is not RunCommandScreen)
         assert len(asked_for(at.runs, "start")) == 1

@@ -83,9 +83,9 @@ def test_the_walk_begins_with_the_list_of_steps_and_goes_back(stand_in: tuple[st
     with Terminal((*LEARN, *stand_in)) as terminal:
         text = terminal.until_shows(" 1  device_list", "enter begins with 1, or type a number")
         assert "13  " in text
-        terminal.keys("1", "9")
+        terminal.keys("19")
         terminal.until_shows("enter begins with 9,")
-        terminal.keys("2", "\r")
+        terminal.keys("2\r")
         go_to(terminal, "2 of 13")
         go_to(terminal, ASKS)
         terminal.keys(" ")
@@ -95,6 +95,17 @@ def test_the_walk_begins_with_the_list_of_steps_and_goes_back(stand_in: tuple[st
         go_to(terminal, ASKS)
         terminal.keys(" ")
         terminal.until_shows("any key goes on to placement")
+        terminal.keys("l")
+        terminal.until_shows("enter begins with 1, or type a number")
+        terminal.keys("q")
+        assert terminal.exit_code() == 0
+
+
+def test_the_list_has_the_steps_before_the_first_one_too(stand_in: tuple[str, str]) -> None:
+    with Terminal((*LEARN, *stand_in, "--from", "3")) as terminal:
+        go_to(terminal, ASKS)
+        terminal.keys(" ")
+        terminal.until_shows("any key goes on to comparing_results, b back, l list, q ends")
         terminal.keys("l")
         terminal.until_shows("enter begins with 1, or type a number")
         terminal.keys("q")

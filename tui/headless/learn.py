@@ -263,13 +263,14 @@ class Lesson:
     async def _walk(self) -> None:
         options, state = self._options, self._session.state.runs
         print_problems(state.hello)
-        steps = choose_steps(state.catalogue, options.name, options.start)
+        chosen = choose_steps(state.catalogue, options.name, options.start)
         devices = choose_devices(self._session, options.devices)
         if options.json:
-            await self._print_as_json(steps, devices)
+            await self._print_as_json(chosen, devices)
             return
+        steps = chosen if options.name else choose_steps(state.catalogue)
         chooses = self._asks and not options.name and not options.start
-        place = await self._choose(steps) if chooses else 0
+        place = await self._choose(steps) if chooses else steps.index(chosen[0])
         while place is not None and place < len(steps):
             following = steps[place + 1][1].name if place + 1 < len(steps) else ""
             if not await self._show_step(*steps[place], devices, following):
@@ -404,16 +405,17 @@ class Lesson:
         return True
 
     async def _choose(self, steps: Sequence[tuple[int, WorkloadInfo]]) -> int | None:
-        """List the steps, and return the index of the typed number's; ``None`` to end."""
+        """List all steps, and return the index of the typed number's; ``None`` to end."""
         await self._pager.show(contents(steps, width()))
         typed = ""
         while True:
-            prompt = f"enter begins with {typed or steps[0][0]}, or type a number, q ends"
+            prompt = f"enter begins with {typed or 1}, or type a number, q ends"
             if not await self._pager.confirm(prompt):
                 return None
-            if self._key in ENTERS:
-                return int(typed or steps[0][0]) - steps[0][0]
-            typed = choose_number(typed, self._key or "", steps[-1][0])
+            for key in self._key or "":  # several where they were typed at once
+                if key in ENTERS:
+                    return int(typed or 1) - 1
+                typed = choose_number(typed, key, len(steps))
 
     def _end(self, name: str) -> bool:
         if self._waiter.signalled is None and not self._options.name:

@@ -28,12 +28,7 @@ from tui.runs.state.parameters import format_short
 from tui.runs.state.result_format import format_median, format_speed_up
 from tui.runs.state.runs import RunState, get_median, get_timed_result
 from tui.runs.state.state import CEILINGS, RunsState
-from tui.runs.sweeps.roofline import (
-    Roof,
-    Roofline,
-    RooflinePoint,
-    build_roofline,
-)
+from tui.runs.sweeps.roofline import Roof, Roofline, RooflinePoint, build_roofline
 from tui.runs.sweeps.sweep_result import choose_base_device, compute_speed_up
 from tui.runs.views.chart import draw_beside
 from tui.runs.views.detail import detail_lines, format_for_clipboard

@@ -119,6 +119,8 @@ class WatchTab(CommandScreen):
         self._is_output_chosen = False
         self._rehearsal: RehearsalRequest | None = None
         """The request of the last rehearsal from here."""
+        self._failed_command = ""
+        """The last typed command, if it could not be started."""
         self._drawn = float("-inf")
         self._timer: Timer | None = None
         session.listen(self._changed)
@@ -343,14 +345,17 @@ class WatchTab(CommandScreen):
             if command is not None:
                 _: Worker[None] = self.run_worker(self._start(command), group="start")
 
-        self.app.push_screen(RunCommandScreen(self._suggest_command()), answered)
+        suggested = self._failed_command or self._suggest_command()
+        self.app.push_screen(RunCommandScreen(suggested), answered)
 
     async def _start(self, command: str) -> None:
         try:
             run = await self.session.start(command)
         except CommandError as error:
+            self._failed_command = command
             self._notify(str(error))
             return
+        self._failed_command = ""
         self.open_run(run)
 
     def _suggest_command(self) -> str:
