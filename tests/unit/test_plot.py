@@ -287,6 +287,22 @@ def test_a_point_of_15_ms_is_level_with_10_ms() -> None:
     assert [row.count("●") for row in rows if "10 ms" in row] == [1]
 
 
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ((9e6, 1e9), ["8", "32", "128", "512"]),
+        ((5e5, 3e10), ["256 KiB", "4 MiB", "64 MiB", "1 GiB", "16 GiB"]),
+    ],
+)
+def test_bytes_over_many_sizes_have_binary_ticks(
+    values: tuple[float, float], words: list[str]
+) -> None:
+    scale = scale_for(values, "byte")
+    assert scale.contains(values[0])
+    assert scale.contains(values[1])
+    assert [text for _, text in labels(scale, "byte", 5).ticks] == words
+
+
 def test_sizes_that_double_are_labelled_by_powers_of_two() -> None:
     assert labels(places_scale(SIZES), "", 6).ticks[1] == (512.0, "512")
     assert [text for _, text in labels(places_scale((32.0, 64.0)), "", 6).ticks] == ["32", "64"]

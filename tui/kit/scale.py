@@ -26,6 +26,7 @@ _SHORT_NUMBER = 4
 """Most characters of a short number."""
 _SHORT_UNIT = 3
 """Most characters of a unit that may follow each number: of times and sizes, not of rates."""
+_BYTES = ("byte", "bytes", "B")
 _NEAR = 1e-9
 """Relative distance within which a value counts as round."""
 
@@ -150,6 +151,10 @@ def scale_for(values: Sequence[float], unit: str = "") -> Scale:
     """
     low, high = _within_reach(min(values)), _within_reach(max(values))
     if low > 0 and high / low >= LOGARITHMIC_FROM:
+        if unit in _BYTES:
+            first = math.floor(math.log2(low) + _NEAR)
+            last = math.ceil(math.log2(high) - _NEAR)
+            return Scale(2.0**first, 2.0**last, True, doubling=True)
         return Scale(below(low), above(high), True)
     most = max(high, -low)
     if not most:
@@ -180,7 +185,7 @@ def units_of(unit: str) -> tuple[tuple[float, str], ...]:
     if unit in ("s", "second", "seconds"):
         micro = f"{glyphs.GLYPHS.micro}s"
         return ((1e-9, "ns"), (1e-6, micro), (1e-3, "ms"), (1.0, "s"))
-    if unit in ("byte", "bytes", "B"):
+    if unit in _BYTES:
         return ((1.0, "B"), *_BINARY)
     word = RATES.get(unit, unit)
     if word in ("B/s", "FLOP/s", "FLOP"):
