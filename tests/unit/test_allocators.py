@@ -35,7 +35,7 @@ from tui.core.text import glyphs
 from tui.core.text.glyphs import GLYPHS
 from tui.devices.memory import OTHER_PARTS, Gauge, ProcessMemory, account
 from tui.devices.memory.model import Absent, Stale, Value, get_value
-from tui.devices.memory.others import OLD, account_age, account_of
+from tui.devices.memory.others import OLD, account_of
 from tui.devices.state.history import MemoryPoint
 from tui.devices.state.watched_processes import MOST_ENDED, Allocator
 from tui.devices.views.history import RecentReadings
@@ -119,16 +119,17 @@ def test_an_account_older_than_the_newest_figures_has_its_age() -> None:
     state = watched()
     actual = allocator(state)
     view = next(item for item in state.machine.devices if item.key == actual.placed.id)
-    assert account_age(actual, view, NOW + 0.5) is None
+    assert gauge_of(state, actual, NOW + 0.5).age_s is None
     state.publish(said(figures(at=NOW + 1.3, allocated=4 * GIB, reserved=5 * GIB)))
-    assert gauge_of(state, actual, NOW + 1.5).term("allocated").bytes == Value(2 * GIB)
-    age = account_age(actual, view, NOW + 1.5)
+    gauge = gauge_of(state, actual, NOW + 1.5)
+    assert gauge.term("allocated").bytes == Value(2 * GIB)
+    age = gauge.age_s
     then = actual.consistent_reading(view, NOW + 1.5).torch
     assert then is not None
     assert age is not None
     assert age == pytest.approx(NOW + 1.5 - then.at)
     assert age > 0.2
-    title = memory_title(gauge_of(state, actual, NOW + 1.5), view, 100, age_s=age)
+    title = memory_title(gauge, view, 100)
     assert title.endswith(f"as of {age:.1f} s ago")
 
 

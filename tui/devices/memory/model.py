@@ -227,6 +227,9 @@ class Gauge:
     wording: AccountWording = WORKER
     unified: bool = False
     """The device has no memory of its own: the total is the host's."""
+    age_s: float | None = None
+    """Age of the figures in seconds if the process has newer, other ones that NVML's do not
+    match; else ``None``."""
 
     def term(self, key: str) -> Term:
         """Return the term or peak with this key.

@@ -170,19 +170,13 @@ def account_in(
     return view or DeviceView(allocator.figures.device), gauge
 
 
-def account_age(allocator: Allocator, view: DeviceView, now: float) -> float | None:
-    """Return the age in seconds of an account's figures if the process has newer, other ones.
-
-    Args:
-        allocator: the process's allocator on the device.
-        view: the device.
-        now: Unix time.
-    """
-    newest, then = allocator.figures, allocator.consistent_reading(view, now).torch
-    if then is None or allocator.ended or view.nvml is None:
+def _compute_age(
+    figures: TorchMemory, newest: TorchMemory, now: float, *, ended: bool
+) -> float | None:
+    """Return the age of figures in seconds, or ``None`` if the newest ones are the same."""
+    if ended or (figures.allocated, figures.reserved) == (newest.allocated, newest.reserved):
         return None
-    is_same = (then.allocated, then.reserved) == (newest.allocated, newest.reserved)
-    return None if is_same else max(0.0, now - then.at)
+    return max(0.0, now - figures.at)
 
 
 def account_of(
@@ -230,7 +224,11 @@ def account_of(
         at_oom is not None,
         replace(wording, busy=OLD) if old else wording,
     )
-    return gpu_gauge(readings, peak)
+    gauge = gpu_gauge(readings, peak)
+    if moment.torch is None or view.nvml is None:
+        return gauge
+    age_s = _compute_age(moment.torch, figures, now, ended=bool(allocator.ended))
+    return replace(gauge, age_s=age_s)
 
 
 def account_of_busy_runner(machine: MachineState, view: DeviceView, now: float) -> Gauge | None:

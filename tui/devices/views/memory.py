@@ -480,7 +480,6 @@ def memory_title(
     cells: int,
     device: str = "",
     format_size: text.SizeFormat = text.size,
-    age_s: float | None = None,
 ) -> str:
     """Return the title: device, free and total memory, and important problems if they fit.
 
@@ -490,7 +489,6 @@ def memory_title(
         cells: width of the title.
         device: whose memory it is, if not the device's.
         format_size: how the pane writes sizes; where there is little room they are short.
-        age_s: age of the figures in seconds if newer ones stand beside the account, else ``None``.
     """
     total = get_value(gauge.total)
     spare = next((part for part in gauge.known if part.key == "free"), None)
@@ -502,8 +500,8 @@ def memory_title(
     notes = []
     if isinstance(gauge.total, Stale) and gauge.total.age_s is not None:
         notes.append(f"{text.old(gauge.total.age_s)} old")
-    if age_s is not None:
-        notes.append(f"as of {age_s:.1f} s ago")
+    if gauge.age_s is not None:
+        notes.append(f"as of {gauge.age_s:.1f} s ago")
     if gauge.warnings:
         notes.append(f"{glyphs.GLYPHS.warning} {text.count(len(gauge.warnings), 'warning')}")
     label = f"Memory{device}   {view.label}"

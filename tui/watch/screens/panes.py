@@ -16,7 +16,7 @@ from tui.core.events import Topic
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.devices.memory import Gauge
-from tui.devices.memory.others import account_age, account_in
+from tui.devices.memory.others import account_in
 from tui.devices.state.devices import DeviceView
 from tui.devices.state.machine import MachineState
 from tui.devices.views.history import format_points
@@ -381,8 +381,6 @@ class WatchedMemoryPane(Pane):
         """No process of the run has memory to show."""
         self._view = DeviceView("")
         self._gauge: Gauge | None = None
-        self._age_s: float | None = None
-        """Age in seconds of the account's figures if the process's row has newer ones."""
         self._bar = LineBar(lambda cells: bar_line(self._gauge, cells) if self._gauge else ())
         self._bar.add_class("gauge")
         self._legend = LinesView(
@@ -436,7 +434,7 @@ class WatchedMemoryPane(Pane):
         """Compute the account of the row under the cursor from its present figures."""
         self.row = self._selected()
         allocator = None if self.row is None else self.row.allocator
-        self._gauge = self._age_s = None
+        self._gauge = None
         if allocator is not None:
             now = self._clock() if self._frozen_at is None else self._frozen_at
             # The present memory of other processes says nothing about the free memory back then.
@@ -449,8 +447,6 @@ class WatchedMemoryPane(Pane):
             self._view, self._gauge = account_in(
                 self.machine, allocator, now, unpaired, device, self._read_oom(allocator.figures)
             )
-            if not unpaired:
-                self._age_s = account_age(allocator, self._view, now)
 
     def _read_oom(self, last: TorchMemory) -> TorchMemory | None:
         """Return the figures of the OOM that ended the process, if torch kept its memory since.
@@ -519,7 +515,7 @@ class WatchedMemoryPane(Pane):
             return f"Memory{whose}"
         if gauge is None or self._view.nvml is None:
             return f"Memory{whose}   {self._view.label}"
-        return memory_title(gauge, self._view, cells, whose, age_s=self._age_s)
+        return memory_title(gauge, self._view, cells, whose)
 
     def _finding_lines(self, cells: int) -> list[Line]:
         if self.row is not None and (self._is_idle or plots_host_memory(self.row)):
