@@ -257,6 +257,13 @@ def test_while_reserved_moves_nothing_is_subtracted() -> None:
     assert get_value(other.allocated) == 2 * GIB
 
 
+def test_a_first_reading_after_nvml_s_is_not_called_changing() -> None:
+    found, _, sampled, first = STORY
+    (other,) = others(make_store("one gpu", found, sampled, first))
+    assert isinstance(other.context, Absent)
+    assert other.context.short == "reading"
+
+
 def test_figures_that_nobody_has_read_again_are_old() -> None:
     (other,) = others(watched(), NOW + 30)
     assert isinstance(other.allocated, Stale)

@@ -32,6 +32,7 @@ from workloads.protocol.results import TorchDevice
 OLD = "the watch has read nothing since"
 RUNNER = replace(OUTSIDE, about=WORKER.about, others=WORKER.others, frees=WORKER.frees)
 """Words for the runner while it is read from outside."""
+FIRST = Absent("NVML has not been read since torch was read for the first time", "reading")
 NO_TORCH = Absent("no CUDA build of torch is known to be loaded in it", "")
 
 
@@ -111,7 +112,8 @@ def _split(
         read = Value(value)
         return mark_stale(read, age, allocator.ended or OLD) if _is_old(allocator, now) else read
 
-    context: Reading[int] = Absent(OUTSIDE.busy, "changing")
+    unmoved = all(point.reserved == figures.reserved for point in allocator.points)
+    context: Reading[int] = FIRST if unmoved else Absent(OUTSIDE.busy, "changing")
     if isinstance(process, Absent):
         context = process
     elif view is not None:

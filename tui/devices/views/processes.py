@@ -12,7 +12,7 @@ from tui.allocators.messages import TorchProcess
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.devices.memory import ProcessMemory
-from tui.devices.memory.model import Absent, Reading, Stale, Value, format_reading
+from tui.devices.memory.model import Absent, Reading, Stale, Value, format_reading, get_value
 from tui.devices.state.watched_processes import WatchedProcesses
 from tui.devices.views.process_rows import ORDERS, Order, ProcessRow
 from tui.kit.lines import LAYERS, Line, Span, TextStyle, cell_len, line, paragraph
@@ -328,11 +328,12 @@ def selected_torch_lines(row: ProcessRow, cells: int) -> list[Line]:
             ("allocated", torch.allocated, text.size),
             ("cached", torch.cached, text.size),
             ("context", torch.context, text.size),
-            ("peak allocated", torch.peak, text.size),
+            ("peak with cuBLAS", torch.peak, text.size),
             ("alloc retries", torch.retries, text.count),
-            ("out of memory", torch.ooms, text.count),
+            ("OOMs", torch.ooms, text.count),
         )
         if not (isinstance(size, Absent) and not size.short)
+        and not (name in ("alloc retries", "OOMs") and get_value(size) == 0)
     ]
     return paragraph(f"{subject}: {', '.join(figures)}", cells)
 
