@@ -174,9 +174,10 @@ async def play(
     show(f"{'An idle GPU' if alone else f'{len(gpus)} idle GPUs'}")
     with ExitStack() as others:
         await asyncio.sleep(IDLE_S)
+        others.enter_context(neighbour(folder))
+        await until(_has_listed_stranger)
         session.select_device(gpus[-1].key)
         show("A training starts. Whose is it, and what does it hold?", tab="processes")
-        others.enter_context(neighbour(folder))
         await until(_has_read_stranger)
         await until(_computes)
         await asyncio.sleep(READ_S)
@@ -212,7 +213,8 @@ async def play(
         _require(
             all(each and each.verdict == "faster" for each in verdicts), f"{FLAG} does not pay"
         )
-        show("It pays, and the verdict says after how many calls", CONVOLUTION)
+        gain = min(each.ratio for each in verdicts if each and each.ratio)
+        show(f"It pays: {gain:.2g} times as fast with it", CONVOLUTION)
         await asyncio.sleep(READ_S)
         if alone:
             others.enter_context(neighbour(folder))
@@ -276,6 +278,12 @@ def _ratio(state: WorkbenchState, workload: str) -> float:
         if run.request.workload == workload and result is not None and result.time is not None:
             times[run.request.device] = result.time.median_s
     return times["cpu"] / times["cuda:0"]
+
+
+def _has_listed_stranger(state: WorkbenchState) -> bool:
+    """Return whether NVML lists the neighbour's process."""
+    devices = state.machine.sample.devices if state.machine.sample else ()
+    return bool(devices and devices[-1].processes)
 
 
 def _has_read_stranger(state: WorkbenchState) -> bool:

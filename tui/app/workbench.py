@@ -35,7 +35,7 @@ from tui.app.commands import REGISTRY
 from tui.app.drawing import Drawing
 from tui.app.tabs import TabbedApp, command_of
 from tui.app.theme_screen import ThemeScreen
-from tui.app.workload_search import WorkloadSearch
+from tui.app.workload_search import OfferSearch, WorkloadSearch
 from tui.core import reports
 from tui.core.events import LogLine, Topics
 from tui.core.settings import THEME
@@ -145,7 +145,7 @@ class WorkbenchApp(TabbedApp):
     ansi_theme_dark = Reactive(styles.PALETTE_ON_DARK, init=False)
     ansi_theme_light = Reactive(styles.PALETTE_ON_LIGHT, init=False)
     COMMAND_PALETTE_BINDING = "colon"
-    COMMANDS: ClassVar = {WorkbenchCommands, WorkloadSearch}
+    COMMANDS: ClassVar = {WorkbenchCommands, WorkloadSearch, OfferSearch}
     handles_signals = False
     """Signals and the terminal's hang-up end the app; true where it has a process to itself."""
     BINDINGS: ClassVar[list[BindingType]] = [

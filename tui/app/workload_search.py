@@ -1,7 +1,8 @@
-"""Workloads in the palette: typing a part of a name or title goes to the workload."""
+"""What the palette finds beside commands: workloads, and what empty tabs offer, as the demo."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from textual.command import Hit, Hits, Provider
@@ -38,6 +39,31 @@ class WorkloadSearch(Provider):
             front.workloads.table.reveal(name)
             front.workloads.state_changed()
             front.workloads.table.focus()
+
+
+class OfferSearch(Provider):
+    """Finds the demo, the example snapshot and the watch of a script by words."""
+
+    async def search(self, query: str) -> Hits:
+        """Yield the offers that match the typed words."""
+        # Deferred: a start needs no offers.
+        from tui.app.offers import WATCH, list_offers
+
+        app = self.app
+        if not isinstance(app, TabbedApp):
+            return
+        matcher = self.matcher(query)
+        for offer in list_offers(app, WATCH):
+            score = score_match(matcher, offer.title, offer.facts)
+            if score > 0:
+                row = Content.assemble(
+                    " " * KEY_CELLS, (f" {offer.title}", "bold"), f"  {offer.facts}"
+                )
+                yield Hit(score, row, partial(self._choose, offer.open), text=offer.title)
+
+    async def _choose(self, choose: Callable[[], object]) -> None:
+        """Do what the offer says."""
+        choose()
 
 
 def workload_row(workload: WorkloadInfo) -> Content:

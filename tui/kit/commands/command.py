@@ -78,7 +78,7 @@ class Situation:
     pending_anywhere: bool = True
     """Runs or comparisons are unfinished on this machine or another host."""
     has_result: bool = False
-    """The workload under the cursor of the focused table has run."""
+    """The workload under the cursor has run, or the stored result has a history."""
     has_switches: bool = True
     can_measure_roof: bool = False
     """The focused pane shows the roofline of a device whose memory bandwidth is unknown."""

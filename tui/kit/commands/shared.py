@@ -54,7 +54,7 @@ def _can_open(now: Situation) -> bool:
         return False
     if now.pane == "detail":
         return now.can_measure_roof and now.runner_usable
-    return now.has_selection if now.pane == "results" else now.pane != "backend" or now.has_switches
+    return now.has_result if now.pane == "results" else now.pane != "backend" or now.has_switches
 
 
 SHARED = (

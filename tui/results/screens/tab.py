@@ -70,10 +70,12 @@ class ResultsTab(CommandScreen):
         """Add whether a result is under the cursor, and whether there is a way back."""
         now = super().situation()
         offers = not self._over and self.pane.offers.display
+        row = None if self._over else self.pane.table.selected
         return replace(
             now,
             pane="offers" if offers else self._top_pane.id,
-            has_selection=not self._over and self.pane.table.selected is not None,
+            has_selection=row is not None,
+            has_result=row is not None and row.median_s is not None,
             can_go_back=bool(self._over) or bool(self.pane.pattern),
         )
 

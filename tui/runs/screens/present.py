@@ -154,7 +154,7 @@ class PresentScreen(ClosesOnce[None], CommandScreen):
         """Workloads that this presentation already ran."""
         self._note = ""
         """The outcome of the previous page's run."""
-        self.pane = PresentPane(self.state, group, lambda: self.info, lambda: self._note)
+        self.pane = PresentPane(self.state, group, lambda: self.info, self._remark)
 
     @property
     def info(self) -> WorkloadInfo | None:
@@ -205,6 +205,14 @@ class PresentScreen(ClosesOnce[None], CommandScreen):
             copy(self.app, f"{info.name}.py", info.script)
         else:
             super().action_copy()
+
+    def _remark(self) -> str:
+        """Return the outcome of the previous page's run until this page's run has ended."""
+        info = self.info
+        runs = [
+            run for run in self.state.book.values() if info and run.request.workload == info.name
+        ]
+        return "" if runs and all(run.ended for run in runs) else self._note
 
     def _leave_page(self) -> str:
         """Cancel the page's pending run; it runs again when the page is opened again.
