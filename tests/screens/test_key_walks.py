@@ -133,6 +133,15 @@ async def test_the_palette_goes_to_a_workload_from_any_tab() -> None:
         assert on.row(f" {name}").strip("│ ").startswith("▸")
 
 
+async def test_the_palette_finds_what_empty_tabs_offer() -> None:
+    async with running((120, 40), "two gpus") as on:
+        on.app.can_play_demo = True
+        await on.press("colon", *"play demo".replace(" ", ""))
+        await on.until(lambda: bool(on.row("Play the demo")))
+        await on.press("enter")
+        await on.until(lambda: on.app.demo_requested)
+
+
 async def test_a_palette_that_is_closed_before_it_is_mounted_closes_once_it_is() -> None:
     async with running() as on:
         on.app.action_command_palette()
