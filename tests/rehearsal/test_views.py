@@ -139,8 +139,9 @@ def test_a_search_names_both_ends() -> None:
     assert "92 (93 may not fit)" in first
     nothing = Search(SearchRange("batch", 1, 1024), 0, fails=1)
     assert second == "  with 92: peak 12.0 of 79.1 GiB; 6 rehearsals"
-    (line,) = search_lines(nothing, "--batch", "T4", 1, None, 80)
+    line, advice = search_lines(nothing, "--batch", "T4", 1, None, 80)
     assert line == "not even --batch=1 fits on T4 (1 rehearsal)"
+    assert advice == "  a rehearsal of --batch=1 alone says what it needs"
     assert encode_search("batch", search, 6, ())["largest"] == 92
     (line,) = search_lines(replace(nothing, is_close=True), "--batch", "T4", 1, None, 80)
     assert line == "--batch=1 may not fit on T4, and it is the lowest (1 rehearsal)"

@@ -360,7 +360,11 @@ def search_lines(
         if search.is_close:
             text = f"{label}={search.fails} may not fit on {name}, and it is the lowest"
             return _wrap(f"{text} ({rehearsals})", cells)
-        return _wrap(f"not even {label}={search.fails} fits on {name} ({rehearsals})", cells)
+        lines = _wrap(f"not even {label}={search.fails} fits on {name} ({rehearsals})", cells)
+        return [
+            *lines,
+            *_wrap(f"a rehearsal of {label}={search.fails} alone says what it needs", cells, "  "),
+        ]
     lines = _wrap(f"largest {label} on {name}: {_limit(search)}", cells)
     if last is None or last.fullest is None:
         return [*lines, f"  {rehearsals}"]
