@@ -46,14 +46,12 @@ class OfferSearch(Provider):
 
     async def search(self, query: str) -> Hits:
         """Yield the offers that match the typed words."""
-        # Deferred: a start needs no offers.
-        from tui.app.offers import WATCH, list_offers
-
         app = self.app
         if not isinstance(app, TabbedApp):
             return
         matcher = self.matcher(query)
-        for offer in list_offers(app, WATCH):
+        await app.import_tabs()
+        for offer in app.list_offers("watch"):
             score = score_match(matcher, offer.title, offer.facts)
             if score > 0:
                 row = Content.assemble(
