@@ -67,7 +67,7 @@ catalogue has to be alone here."""
 LAST = "inference_modes"
 LARGE = {"batch": 4096, "width": 4096, "depth": 16}
 """Its parameters at the end, so that what it holds can be seen in the bar."""
-IDLE_S, READ_S, STEP_S = 2.4, 2.4, 0.7
+IDLE_S, READ_S, STEP_S = 0.5, 2.4, 0.7
 """Seconds of the idle machine, of each result, and of each moment on the timeline."""
 SAMPLE_S = 0.25
 """Seconds between two samples of the devices."""

@@ -53,7 +53,7 @@ def test_a_look_and_a_recording_write_nothing(what: str, tmp_path: Path) -> None
     with Terminal(argv, variables={"GPU_WORKBENCH_STATE": str(folder)}) as terminal:
         terminal.until_shows("REPLAY" if what == "replay" else "ready", "transfer")
         terminal.keys("6")
-        terminal.until_shows("This is a recording" if what == "replay" else "Results   2")
+        terminal.until_shows("A recording stores no results" if what == "replay" else "Results   2")
         terminal.keys("x")
         terminal.keys("1")
         terminal.until_shows("Workloads")
