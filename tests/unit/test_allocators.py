@@ -261,7 +261,7 @@ def test_a_first_reading_after_nvml_s_is_not_called_changing() -> None:
     found, _, sampled, first = STORY
     (other,) = others(make_store("one gpu", found, sampled, first))
     assert isinstance(other.context, Absent)
-    assert other.context.short == "reading"
+    assert other.context.short == "unread"
 
 
 def test_figures_that_nobody_has_read_again_are_old() -> None:

@@ -76,7 +76,7 @@ def test_a_blank_cell_of_a_small_history_says_why() -> None:
     busy = loads(*[10.0] * 8), loads(*[10.0] * 16, start=EVEN + 24)
     silent = [Point(EVEN + at) for at in range(8, 24)]
     assert gap(*busy[0], *busy[1]) == "gap: no samples"
-    assert gap(*busy[0], *silent, *busy[1]) == "gap: the driver gave no reading"
+    assert gap(*busy[0], *silent, *busy[1]) == "gap: no reading"
     assert gap(*loads(*[10.0] * 40)) == ""
     assert gap(*loads(*[10.0] * 12), *loads(*[10.0] * 24, start=EVEN + 16)) == ""
     # Before the first reading there was no program.
@@ -242,7 +242,7 @@ def test_a_sample_that_comes_late_leaves_no_gap() -> None:
     assert draw_history(recent_of(points), LOAD, 8, 1, 1.0).gap == ""
     # A reading that the driver did not give is a gap at any distance.
     points = loads(50.0, *[None] * 3, 50.0)
-    assert draw_history(recent_of(points), LOAD, 4, 1, 1.0).gap == "gap: the driver gave no reading"
+    assert draw_history(recent_of(points), LOAD, 4, 1, 1.0).gap == "gap: no reading"
 
 
 def test_all_rows_have_the_columns_of_the_longest_history() -> None:

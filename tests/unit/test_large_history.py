@@ -58,7 +58,7 @@ def test_a_gap_says_why() -> None:
     both = Point(EVEN, utilization=1.0), Point(EVEN + 8, utilization=1.0)
     assert gap(*both) == "gap: no samples"
     silent = [Point(EVEN + at) for at in (2, 4, 6)]
-    assert gap(both[0], *silent, both[1]) == "gap: the driver gave no reading"
+    assert gap(both[0], *silent, both[1]) == "gap: no reading"
     busy = [Point(EVEN + at, utilization=1.0) for at in (2, 4, 6)]
     assert gap(both[0], *busy, both[1]) == ""
     # Before the first reading there was no program.
@@ -77,7 +77,7 @@ def test_a_figure_that_the_driver_does_not_give_takes_no_room() -> None:
     assert "PCIe" not in text
     # The one that was chosen says why nothing is drawn.
     lines = stacked_lines(view, RecentReadings(points, seen, NOW), "temperature", 70, 60)
-    assert plain(lines[1]).strip() == "temp n/a: the driver gave no reading"
+    assert plain(lines[1]).strip() == "temp n/a: no reading"
     # Before the first samples nothing is known of any.
     assert count_pictures(view, RecentReadings((), seen, NOW), 60) == len(list_figures(view, seen))
 

@@ -32,7 +32,7 @@ from workloads.protocol.results import TorchDevice
 OLD = "the watch has read nothing since"
 RUNNER = replace(OUTSIDE, about=WORKER.about, others=WORKER.others, frees=WORKER.frees)
 """Words for the runner while it is read from outside."""
-FIRST = Absent("NVML has not been read since torch was read for the first time", "reading")
+FIRST = Absent("NVML has not been read since torch was read for the first time", "unread")
 NO_TORCH = Absent("no CUDA build of torch is known to be loaded in it", "")
 
 

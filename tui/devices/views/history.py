@@ -265,7 +265,7 @@ def format_points(points: Sequence[MemoryPoint | StepPoint | ResidentPoint]) -> 
     ]
 
 
-NO_READING = "gap: the driver gave no reading"
+NO_READING = "gap: no reading"
 NO_SAMPLE = "gap: no samples"
 """Why a cell between two readings is blank: samples came without the figure; none came, as while
 the machine slept or the monitor was started again."""
