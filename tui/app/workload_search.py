@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 from textual.command import Hit, Hits, Provider
@@ -57,11 +56,7 @@ class OfferSearch(Provider):
                 row = Content.assemble(
                     " " * KEY_CELLS, (f" {offer.title}", "bold"), f"  {offer.facts}"
                 )
-                yield Hit(score, row, partial(self._choose, offer.open), text=offer.title)
-
-    async def _choose(self, choose: Callable[[], object]) -> None:
-        """Do what the offer says."""
-        choose()
+                yield Hit(score, row, offer.open, text=offer.title)
 
 
 def workload_row(workload: WorkloadInfo) -> Content:

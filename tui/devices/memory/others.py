@@ -112,11 +112,8 @@ def _split(
         read = Value(value)
         return mark_stale(read, age, allocator.ended or OLD) if _is_old(allocator, now) else read
 
-    unmoved = all(point.reserved == figures.reserved for point in allocator.points)
-    context: Reading[int] = FIRST if unmoved else Absent(OUTSIDE.busy, "changing")
-    if isinstance(process, Absent):
-        context = process
-    elif view is not None:
+    context: Reading[int] | None = process if isinstance(process, Absent) else None
+    if context is None and view is not None:
         moment = allocator.consistent_reading(view, now)
         row = find_process(moment.device, figures.pid) if moment.device else None
         if moment.basis == "one moment" and row is not None and row.memory is not None:
@@ -124,6 +121,9 @@ def _split(
             reserved = (moment.torch or figures).reserved
             outside = max(0, row.memory - reserved)
             context = derive(lambda _: outside, make_reading(outside))
+    if context is None:
+        unmoved = all(point.reserved == figures.reserved for point in allocator.points)
+        context = FIRST if unmoved else Absent(OUTSIDE.busy, "changing")
     return ProcessMemory(
         figures.pid,
         command,

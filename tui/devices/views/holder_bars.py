@@ -63,11 +63,15 @@ class HeldMemory:
     """The memory of one GPU, divided by who holds it."""
 
     label: str
-    free: int
     total: int
     parts: tuple[BarPart, ...]
     """In the order of the bar; they add up to the total."""
     lost: bool = False
+
+    @property
+    def free(self) -> int:
+        """Return the bytes that nobody holds."""
+        return sum(part.bytes for part in self.parts if part.kind == "free")
 
     @property
     def has_processes(self) -> bool:
@@ -120,7 +124,7 @@ def _divide(view: DeviceView, device: Device, names: dict[HolderKey, str]) -> He
         room -= rest
     parts += [BarPart("driver", driver), BarPart("free", room)]
     lost = view.nvml is not None and view.nvml.lost is not None
-    return HeldMemory(view.label, room, total, tuple(part for part in parts if part.bytes), lost)
+    return HeldMemory(view.label, total, tuple(part for part in parts if part.bytes), lost)
 
 
 def choose_colors(gpus: Sequence[HeldMemory]) -> dict[int, int]:

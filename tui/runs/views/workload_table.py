@@ -270,13 +270,12 @@ def find_earlier(
 
 def format_earlier(state: RunsState, earlier: Mapping[str, EarlierResult]) -> str:
     """Format the age of earlier results: ``2 d ago, driver 580``; per device if ages differ."""
-    ages = {name: text.old(state.now - result.at) for name, result in earlier.items()}
-    if any(result.failure for result in earlier.values()):
-        # Not "failed 2 d, cpu 3 d ago": it did not fail for two days.
-        ages = {
-            name: f"{'failed ' if earlier[name].failure else ''}{age} ago"
-            for name, age in ages.items()
-        }
+    # Not "failed 2 d, cpu 3 d ago": it did not fail for two days.
+    each, last = (" ago", "") if any(old.failure for old in earlier.values()) else ("", " ago")
+    ages = {
+        name: f"{'failed ' if result.failure else ''}{text.old(state.now - result.at)}{each}"
+        for name, result in earlier.items()
+    }
     main = list(earlier.values())[-1]
     version, component = (main.driver, "driver") if main.driver else (main.torch, "torch")
     short = version.partition(".")[0] if main.driver else ".".join(version.split(".")[:2])
@@ -285,7 +284,7 @@ def format_earlier(state: RunsState, earlier: Mapping[str, EarlierResult]) -> st
         words = ages.popitem()[1]
     else:
         words = ", ".join(f"{name} {age}" for name, age in reversed(ages.items()))
-    return f"{words}{'' if words.endswith('ago') else ' ago'}{software}"
+    return f"{words}{last}{software}"
 
 
 def find_shown_runs(

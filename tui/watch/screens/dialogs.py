@@ -267,7 +267,7 @@ class StacksScreen(Dialog[None]):
         super().__init__()
         self._ask = ask
         self._answer: tuple[tuple[RankStacks, ...], str] | None = None
-        self._text = LinesView(self._lines)
+        self._text = LinesView(self._lines, id="message")
 
     def compose(self) -> ComposeResult:
         """Yield a box around the scrolling text."""
