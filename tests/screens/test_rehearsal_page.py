@@ -9,7 +9,7 @@ from tests.screens.watch_tab import on_runs
 from tests.screens.watched import asked_for, device, kept_run, watched
 from tests.tiers import VARIANT, with_variants
 from tui.watch.runs.rehearsals import RehearsalNote
-from tui.watch.screens.dialogs import RehearseScreen
+from tui.watch.screens.forms import RehearseScreen
 from tui.watch.session.rehearsal_start import RehearsalRequest
 
 

@@ -7,7 +7,7 @@ import pytest
 from tests.screens.watch_tab import on_runs
 from tests.screens.watched import asked_for, device, kept_run, watched
 from tests.tiers import with_variants
-from tui.watch.screens.dialogs import RunCommandScreen
+from tui.watch.screens.forms import RunCommandScreen
 
 
 async def test_a_command_is_started_from_the_list_and_its_run_opened() -> None:

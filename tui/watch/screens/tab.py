@@ -32,11 +32,10 @@ from tui.watch.runs.run_summary import format_command
 from tui.watch.runs.runs import StartedRun
 from tui.watch.screens.dialogs import (
     LeaveOrEndScreen,
-    RehearseScreen,
-    RunCommandScreen,
     StacksScreen,
     TwoSnapshotsScreen,
 )
+from tui.watch.screens.forms import RehearseScreen, RunCommandScreen
 from tui.watch.screens.panes import (
     OutputPane,
     RunPane,
