@@ -483,5 +483,18 @@ async def test_k_shows_where_each_rank_is_and_asks_again() -> None:
         assert "rank 0 (11), 7 optimizer steps: at train.py:41 in train, in c10d.py:9" in at.said
         assert "train.py:41 train" in at.text
         assert len(asked_for(at.runs, "stacks")) == 2
+        deep = tuple(Frame("/home/ada/train.py", 100 + row, f"call{row}") for row in range(60))
+        at.runs.ranks = (
+            RankStacks(
+                11,
+                "0",
+                ProcessStacks("box-11-3", 11, 7, (ThreadStack("MainThread", False, True, deep),)),
+            ),
+        )
+        await at.press("r")
+        await at.until(lambda: "call1" in at.text)
+        assert "call59" not in at.text
+        await at.press("end")
+        await at.until(lambda: "call59" in at.text)
         await at.press("escape")
         assert at.front is not StacksScreen
