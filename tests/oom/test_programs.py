@@ -42,13 +42,20 @@ def gpus(folder: Path, devices: int) -> dict[str, str]:
     return {**found, "GPU_WORKBENCH_STATE": str(folder / "state"), "PYTHONPATH": str(ROOT)}
 
 
+def output_of(command: list[str], folder: Path, *options: str, devices: int = 1) -> bytes:
+    """Return what ``watch --no-screen`` prints for a command."""
+    words = [sys.executable, "-m", "tui", "watch", "--no-screen", *options, "--", *command]
+    environment = gpus(folder, devices)
+    return subprocess.run(
+        words, env=environment, capture_output=True, check=False, cwd=folder
+    ).stdout
+
+
 def watch(command: list[str], folder: Path, *options: str, devices: int = 1) -> dict[str, Any]:
     """Return what ``watch --no-screen --json`` prints for a command."""
-    words = [sys.executable, "-m", "tui", "watch", "--no-screen", "--json", *options, "--"]
-    done = subprocess.run(
-        [*words, *command], env=gpus(folder, devices), capture_output=True, check=False, cwd=folder
+    found: dict[str, Any] = json.loads(
+        output_of(command, folder, "--json", *options, devices=devices)
     )
-    found: dict[str, Any] = json.loads(done.stdout)
     return found
 
 
@@ -130,3 +137,23 @@ def test_a_rank_that_runs_out_alone_is_named(tmp_path: Path) -> None:
     line = process["ooms"][-1]["explanation"]["line"]
     assert "Leak: outputs (list of" in line
     assert "rank_of_two.py:" in line
+
+
+def test_the_text_gives_the_cause_then_what_helps_then_the_figures(tmp_path: Path) -> None:
+    printed = output_of([sys.executable, str(FOLDER / "list_of_losses.py")], tmp_path).decode()
+    order = (
+        "Leak: losses (list of",
+        "Used 7.",
+        "What would help",
+        "Could not allocate",
+        "Requested at",
+        "OOM 1 of 1 in process",
+        "ended with exit code 1",
+        "  cuda:0: peak 6.",
+    )
+    places = [printed.find(words) for words in order]
+    assert -1 not in places, printed
+    assert places == sorted(places), printed
+    # The traceback has the text of the exception, and it goes to stderr.
+    assert "CUDA out of memory" not in printed
+    assert printed.count("Leak: losses") == 1

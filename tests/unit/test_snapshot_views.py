@@ -44,13 +44,15 @@ from tui.snapshots.views.layers import (
     legend_lines,
     next_layer,
 )
-from tui.snapshots.views.overview import (
+from tui.snapshots.views.opening import (
     complete_path,
     file_line,
     find_files,
     first_file,
-    fit_title,
     start_lines,
+)
+from tui.snapshots.views.overview import (
+    fit_title,
 )
 from tui.snapshots.views.shared_lines import clamp_range, find_column, fit_place, stack_lines
 from tui.snapshots.views.sites import (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -22,13 +22,16 @@ from tui.snapshots.model.calls import (
     StateArguments,
     VerdictArguments,
 )
-from tui.snapshots.model.results import Summary
+from tui.snapshots.model.results import FileInfo, Summary, Verdict
 from tui.snapshots.reader.messages import Load, Loaded
 from tui.snapshots.session.snapshot_reader import CallError, SnapshotReader, format_paths
+from tui.snapshots.views.opening import format_progress
 from tui.snapshots.views.overview import (
     file_lines,
-    format_progress,
+    peculiarity_lines,
+    remark_lines,
     summary_lines,
+    verdict_body_lines,
     verdict_lines,
 )
 from tui.snapshots.views.shared_lines import state_lines
@@ -107,7 +110,7 @@ async def snapshot_text(
     Raises:
         Failure: there is no such event, or nothing to compare.
     """
-    cells = max(NARROWEST, min(WIDEST, shutil.get_terminal_size((80, 24)).columns))
+    cells = _text_width()
     if compares:
         rows = await _difference(reader, loaded, cells, top, at_peak=at_peak)
     elif event is not None:
@@ -115,6 +118,32 @@ async def snapshot_text(
     else:
         rows = await _overview(reader, loaded, cells, top)
     return "".join(f"{plain(row).rstrip()}\n" for row in rows)
+
+
+def verdict_text(verdict: Verdict, summary: Summary, files: Sequence[FileInfo]) -> str:
+    """Return the text about one OOM that follows a headline with its cause, step and place.
+
+    Args:
+        verdict: the verdict.
+        summary: its device.
+        files: the files that were read.
+    """
+    cells = _text_width()
+    rows = verdict_body_lines(verdict, cells)
+    if remarks := remark_lines(summary, cells):
+        rows += [(), *remarks]
+    for info in files:
+        rows += peculiarity_lines(info, cells)
+    return _format_rows(rows)
+
+
+def _format_rows(rows: Sequence[Line]) -> str:
+    return "".join(f"{plain(row).rstrip()}\n" for row in rows)
+
+
+def _text_width() -> int:
+    """Return the cells of a line: those of the terminal, within limits."""
+    return max(NARROWEST, min(WIDEST, shutil.get_terminal_size((80, 24)).columns))
 
 
 async def _overview(reader: SnapshotReader, loaded: Loaded, cells: int, top: int) -> list[Line]:

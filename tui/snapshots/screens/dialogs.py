@@ -14,7 +14,7 @@ from tui.kit.dialogs import Dialog, dialog
 from tui.kit.lines import Line, Span, TextStyle, line, paragraph
 from tui.kit.lists import NumberedList
 from tui.kit.pane import LinesView
-from tui.snapshots.views.overview import (
+from tui.snapshots.views.opening import (
     FileEntry,
     complete_path,
     file_line,

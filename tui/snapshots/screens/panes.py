@@ -37,6 +37,7 @@ from tui.snapshots.session.snapshot_reader import Answered, Refused, SnapshotRea
 from tui.snapshots.session.snapshot_session import Focus, SnapshotSession
 from tui.snapshots.views import layers
 from tui.snapshots.views import map as segments
+from tui.snapshots.views.opening import start_lines
 from tui.snapshots.views.overview import (
     exception_lines,
     explain_lines,
@@ -45,7 +46,6 @@ from tui.snapshots.views.overview import (
     oom_title,
     peculiarity_lines,
     remark_lines,
-    start_lines,
     summary_lines,
     verdict_lines,
     verdict_title,

@@ -39,7 +39,7 @@ from tui.snapshots.screens.panes import SnapshotPane
 from tui.snapshots.session.snapshot_reader import Refused, SnapshotReader
 from tui.snapshots.session.snapshot_session import SnapshotSession
 from tui.snapshots.views import sites as view
-from tui.snapshots.views.overview import loading_lines
+from tui.snapshots.views.opening import loading_lines
 from tui.snapshots.views.shared_lines import (
     NAMED_BY_VERDICT,
     NO_STACKS,

@@ -27,7 +27,14 @@ from tui.kit.terminal.ending import handle_signals
 from tui.monitor.messages import Sample
 from tui.snapshots.explain.explanation import Explanation
 from tui.snapshots.model.facts import advice_markdown
-from tui.watch.cli.ooms import MOST_VERDICTS, encode_oom, explain_ooms, explanation_lines, oom_lines
+from tui.watch.cli.ooms import (
+    MOST_VERDICTS,
+    ExplainedOom,
+    encode_oom,
+    explain_ooms,
+    explanation_lines,
+    oom_lines,
+)
 from tui.watch.cli.output import WatchedProcessRow, encode_processes
 from tui.watch.runs import runs, samples, start
 from tui.watch.runs.failures import first_failure, judge_by_exit_code
@@ -301,20 +308,38 @@ def read_stored_run(run: StartedRun) -> RunOutcome:
 
 
 async def format_text(outcome: RunOutcome) -> list[str]:
-    """Return the lines that follow the run's own output."""
+    """Return the lines that follow the run's own output: why it ran out, then the figures."""
+    explained = await explain_ooms(outcome.run, outcome.processes, outcome.logs, "text")
+    lines = ["", *_rehearsed(outcome.run)]
+    for finding in explained[:MOST_VERDICTS]:
+        lines += [*_explained_lines(finding), ""]
+    for finding in explained[MOST_VERDICTS:]:
+        where = f" ({finding.oom.snapshot})" if finding.oom.snapshot else ""
+        lines.append(f"{finding.log.pid}: {finding.explanation.line}{where}")
+    return [*lines, *_figure_lines(outcome)]
+
+
+def _explained_lines(finding: ExplainedOom) -> list[str]:
+    """Return the cause of an OOM, its account and remedies, then the numbers of its observer."""
+    cells = max(80, min(160, shutil.get_terminal_size((80, 24)).columns))
+    body = finding.lines or explanation_lines(finding.explanation, cells)
+    # The traceback of a program that ended shows the text, and the account has its figures.
+    is_text_shown = bool(finding.lines) and finding.oom.handled is False
+    figures = oom_lines(finding.log, finding.oom, text=not is_text_shown)
+    return [finding.explanation.line, "", *body, "", *figures]
+
+
+def _figure_lines(outcome: RunOutcome) -> list[str]:
+    """Return the end of a run, then the steps, peaks and growth of each process."""
     logs, run = outcome.logs, outcome.run
-    explained = await explain_ooms(run, outcome.processes, logs, "text")
-    lines = ["", *(finding.explanation.line for finding in explained[:1])]
     failed, killed = first_failure(logs, run.command), describe_oom_kills(run)
-    lines += _rehearsed(run)
-    lines += filter(None, [failed, describe_finished_run(run), killed])
+    lines = [words for words in (failed, describe_finished_run(run), killed) if words]
     for log in logs:
         lines.append(describe_process(log, is_over=True))
         lines += [f"  {words}" for words in _describe_memory(outcome, log)]
         lines += [f"  the agent could not {trouble}" for trouble in log.troubles]
     lines += [f"no agent in process {trouble}" for trouble in outcome.troubles]
     lines += outcome.skipped
-    cells = max(80, min(160, shutil.get_terminal_size((80, 24)).columns))
     lines += [
         f"{pid} {device}: {finding.text} ({finding.source})"
         for pid, device, track in outcome.tracks
@@ -325,17 +350,8 @@ async def format_text(outcome: RunOutcome) -> list[str]:
         for process in outcome.processes.seen.values()
         if (grows := process.host.trend(ended=True).finding) is not None
     ]
-    for number, finding in enumerate(explained[:MOST_VERDICTS]):
-        # The explanation of the first one goes above everything else.
-        lines += ["", *([finding.explanation.line, ""] if number else [])]
-        lines += oom_lines(finding.log, finding.oom)
-        lines += ["", *(finding.lines or explanation_lines(finding.explanation, cells))]
-    for finding in explained[MOST_VERDICTS:]:
-        where = f" ({finding.oom.snapshot})" if finding.oom.snapshot else ""
-        lines.append(f"{finding.log.pid}: {finding.explanation.line}{where}")
     if not logs:
-        lines.append(NO_GPU_USED)
-        lines += _host_peak_lines(outcome.processes)
+        lines += [NO_GPU_USED, *_host_peak_lines(outcome.processes)]
     return lines
 
 

@@ -11,7 +11,7 @@ from tui.allocators.findings import at_step
 from tui.kit.command_line.output import Failure, print_notice
 from tui.kit.lines import plain
 from tui.snapshots.analysis.report import explanation_report
-from tui.snapshots.cli.output import open_reader, snapshot_text
+from tui.snapshots.cli.output import open_reader, snapshot_text, verdict_text
 from tui.snapshots.explain.evidence import Circumstances
 from tui.snapshots.explain.explanation import Explanation
 from tui.snapshots.model.calls import REPORT, VERDICT, ReportArguments, VerdictArguments
@@ -90,20 +90,23 @@ async def _read_explanation(
         load = Load(0, (path,), oom_text=oom_text, top=TOP, circumstances=known)
         async with open_reader(load) as reader:
             loaded = await reader.loaded()
-            ooms = {summary.device: summary.ooms for summary in loaded.devices}
-            explanation = None
-            if ooms.get(device):
-                arguments = VerdictArguments(device, ooms[device][-1], TOP)
-                explanation = (await reader.call(VERDICT, arguments)).explanation
+            summary = next((found for found in loaded.devices if found.device == device), None)
+            verdict = None
+            if summary is not None and summary.ooms:
+                arguments = VerdictArguments(device, summary.ooms[-1], TOP)
+                verdict = await reader.call(VERDICT, arguments)
             if form == "none":
-                return explanation, ()
-            if form == "markdown":
+                report = ""
+            elif form == "markdown":
                 report = await reader.call(REPORT, ReportArguments("markdown", top=TOP))
+            elif verdict is not None and summary is not None:
+                report = verdict_text(verdict, summary, loaded.files)
             else:
                 report = await snapshot_text(
                     reader, loaded, event=None, top=TOP, at_peak=False, compares=False
                 )
-            return explanation, tuple(report.rstrip("\n").split("\n"))
+            explanation = None if verdict is None else verdict.explanation
+            return explanation, tuple(report.strip("\n").splitlines())
     except Failure as failure:
         print_notice(str(failure))
         return None, (f"{path} cannot be read: {failure}",)
@@ -128,20 +131,26 @@ MOST_ADVICE = 3
 def explanation_lines(explanation: Explanation, cells: int) -> list[str]:
     """Return the account of the used memory and the first remedies."""
     advice = explanation.advice[:MOST_ADVICE]
-    rows = [*account_lines(explanation, cells), *advice_lines(advice, cells, AGAINST_OOM)]
+    _blank, *rows = account_lines(explanation, cells) + advice_lines(advice, cells, AGAINST_OOM)
     return [plain(row).rstrip() for row in rows]
 
 
-def oom_lines(log: ProcessLog, oom: Oom) -> list[str]:
-    """Return one OOM's numbers from the observer, and the exception's text with its source."""
+def oom_lines(log: ProcessLog, oom: Oom, *, text: bool = True) -> list[str]:
+    """Return one OOM's numbers from the observer, its snapshot, and the exception's text.
+
+    Args:
+        log: the log of its process.
+        oom: the OOM.
+        text: include the exception's text with its source.
+    """
     rank = "" if log.rank is None else f", rank {log.rank}"
     where = f" at {oom.where}" if oom.where else ""
     lines = [
         f"OOM {oom.number} of {log.oom_count} in process {log.pid}{rank}, {at_step(oom.step)}: "
-        f"{describe_request(oom)}{where}, {describe_live_memory(oom)}; {describe_outcome(oom)}",
-        oom.text,
-        f"  (text: {oom.text_source})",
+        f"{describe_request(oom)}{where}, {describe_live_memory(oom)}; {describe_outcome(oom)}"
     ]
+    if text:
+        lines += [oom.text, f"  (text: {oom.text_source})"]
     if oom.snapshot is not None:
         lines.append(f"snapshot: {oom.snapshot}")
     else:
