@@ -9,13 +9,17 @@ import time
 from pathlib import Path
 
 import psutil
+import pytest
 
 from tests.monitor.conftest import Start
 from tests.monitor.process_family import LEAF, family
 from tests.nvml.scenario import MIB, Gpu, Proc, Scenario
+from tui.core.child.launch import launch, own_command
 from tui.monitor.messages import Sample
 from tui.monitor.monitor import HostProcessReader
 from tui.monitor.processes import ProcessOwners
+from tui.watch.runs import start
+from workloads import ENTRY
 
 LATER = 2.0**40
 
@@ -95,6 +99,24 @@ def test_a_program_s_own_processes_are_not_those_of_a_program_beside_it() -> Non
         assert not ours(os.getpid(), beside)
 
 
+def test_a_command_that_the_user_runs_under_the_watch_is_not_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path))
+    owners = ProcessOwners(own_pids=False, program=os.getpid(), boot_text=ENTRY)
+    code = "import time; time.sleep(100)"
+    _run, training = start.begin([sys.executable, "-c", code], None)
+    try:
+        assert psutil.Process(training.pid).parents()[1].pid == os.getpid()
+        assert not ours(training.pid, owners)
+    finally:
+        training.kill()
+        training.wait()
+    with launch(own_command("workloads")) as runner:
+        assert ours(runner.pid, owners)
+        runner.kill()
+
+
 def test_a_shell_over_the_same_connection_is_not_ours() -> None:
     # With ControlMaster, the sshd that has our children has those of the user's terminal as well.
     owners = ProcessOwners(own_pids=False, program=os.getpid(), boot_text="# boot")
@@ -114,8 +136,8 @@ def test_the_monitor_tells_our_rows_of_a_gpu_from_strangers(
     # In a container only a process that has the driver mapped is believed to be the one meant.
     code = f"import ctypes; ctypes.CDLL({str(scripted_library)!r}); {LEAF}"
 
-    def listed(rank: int, stranger: int) -> Scenario:
-        rows = (Proc(pid=rank, memory=MIB), Proc(pid=stranger, memory=MIB))
+    def listed(*pids: int) -> Scenario:
+        rows = tuple(Proc(pid=pid, memory=MIB) for pid in pids)
         return Scenario(devices=(Gpu(processes=rows),))
 
     def all_are_known(sample: Sample) -> bool:
@@ -126,13 +148,15 @@ def test_the_monitor_tells_our_rows_of_a_gpu_from_strangers(
         )
 
     with (
-        family(own_session=True, parent_stays=True, code=code) as (_, rank),
+        family(own_session=True, parent_stays=True, code=f"{code}  # {ENTRY}") as (_, rank),
+        family(own_session=True, parent_stays=True, code=code) as (_, training),
         family(own_session=True, parent_stays=False, code=code) as (_, stranger),
     ):
-        process = monitor(listed(rank, stranger))
+        process = monitor(listed(rank, training, stranger))
         sample = process.until(lambda s: s.devices and all_are_known(s))
         assert {row.pid: row.ours for row in sample.devices[0].processes or ()} == {
             rank: True,
+            training: False,
             stranger: False,
         }
 

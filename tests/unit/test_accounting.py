@@ -542,7 +542,7 @@ def test_our_ranks_are_no_strangers() -> None:
     assert sizes(gauge)["others"] == GIB
     assert get_value(gauge.term("others").bytes) == GIB
     story = " ".join(gauge.explanation)
-    assert "2.1 GiB is used by 2 other processes of this program" in story
+    assert "2.1 GiB is used by 2 processes of this workbench: ranks, or runners" in story
     assert "1.0 GiB is used by 1 other process." in story
 
 

@@ -19,8 +19,8 @@ WORDS = st.lists(st.text("ab-/=.1 ", min_size=1, max_size=6), max_size=8)
             "python3.11 train.py --lr 3e-4",
             "train.py",
         ),
-        ("python -u /home/ada/exp/train.py x", "python train.py x  in /home/ada/exp", "train.py"),
-        ("python -W ignore a/b.py", "python b.py  in a", "b.py"),
+        ("python -u /home/ada/exp/train.py x", "python train.py x  from /home/ada/exp", "train.py"),
+        ("python -W ignore a/b.py", "python b.py  from a", "b.py"),
         ("/usr/bin/python -m torch.distributed.run t.py", "python -m torch.distributed.run t.py",
          "torch.distributed.run"),
         ("python -c import torch", "python -c import torch", "python"),
@@ -41,8 +41,8 @@ def test_what_differs_comes_first_and_dots_stand_for_what_is_shared() -> None:
     rank = "python /w/train.py --data /big --seed=1 --rank {}"
     actual = distinguish([rank.format(0), rank.format(1), "vllm serve llama", "vllm serve qwen"])
     assert actual == [
-        "python train.py --rank 0 … --data /big --seed=1  in /w",
-        "python train.py --rank 1 … --data /big --seed=1  in /w",
+        "python train.py --rank 0 … --data /big --seed=1  from /w",
+        "python train.py --rank 1 … --data /big --seed=1  from /w",
         "vllm serve llama",
         "vllm serve qwen",
     ]

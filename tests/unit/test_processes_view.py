@@ -311,7 +311,7 @@ def test_a_rank_of_ours_is_named_as_one_of_this_workbench() -> None:
     started = "/home/me/.venv/bin/python /opt/workbench/entry.py monitor"
     (ours, *_) = table([gpu_process(5002, ours=True, command=started)])
     drawn = plain(process_line(ours, NOW, 160))
-    assert "of this workbench: python entry.py monitor  in /opt/workbench" in drawn
+    assert "of this workbench: python entry.py monitor  from /opt/workbench" in drawn
     stranger = build_row(gpu_process(5), "cuda:0", 0, WORKER)
     assert "of this workbench" not in plain(process_line(stranger, NOW, 120))
 

@@ -15,6 +15,7 @@ from tui.core.text import secrets
 from tui.monitor.field_reader import FieldReader
 from tui.monitor.messages import GpuProcess, ParentProcess
 from tui.monitor.nvml import Code, NoAnswer, is_windows_driver
+from workloads import ENTRY
 
 LONGEST_COMMAND = 2000
 """Characters of a command line that are passed on; some launchers put a whole script there."""
@@ -103,8 +104,9 @@ class ProcessOwners:
             own_pids: Whether PIDs here may differ from NVML's; ``None`` to find out.
             program: The PID whose descendants belong to this program; ``None`` for our parent.
             boot_text: Text in the command of each child of ``program`` that belongs to us: an sshd
-                also has the user's shell as a child. Empty if all children do; ``None`` for the
-                text that this Python got with ``-c``, if any.
+                also has the user's shell as a child, and this program the user's own commands.
+                Empty if all children do; ``None`` for the text that this Python got with ``-c``,
+                or the path of our entry.
         """
         self.own_pids = is_in_pid_namespace() if own_pids is None else own_pids
         self._program = os.getppid() if program is None else program
@@ -240,12 +242,16 @@ class ProcessOwners:
 
 
 def _read_boot_text() -> str:
-    """Return the program text of this Python's ``-c``, as on another host; empty without it."""
+    """Return text in the command of each of our children: of this Python's ``-c``, or our entry.
+
+    Another host has the ``-c``. Here, a command that the user runs under the watch is the
+    program's child too, through a supervisor that is started without the entry.
+    """
     try:
         words = psutil.Process(os.getpid()).cmdline()
     except psutil.Error:
-        return ""
-    return words[words.index("-c") + 1] if "-c" in words[:-1] else ""
+        return ENTRY
+    return words[words.index("-c") + 1] if "-c" in words[:-1] else ENTRY
 
 
 def _read_parent_pid(process: psutil.Process) -> int | None:

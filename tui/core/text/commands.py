@@ -12,6 +12,8 @@ EXAMPLE = "gpu-workbench watch -- python train.py"
 """Example for a user whose program runs out of memory."""
 RECORDING = "gpu-workbench watch --record -- python train.py"
 """Example that also records torch's memory history, which shows who allocated the memory."""
+OWN_RUNNER = "the workbench's runner"
+"""Name of this program's process that runs the workloads, in a list of processes."""
 _PYTHON = re.compile(r"(^|/)python[\d.]*$", re.ASCII)
 _WITH_VALUE = ("-W", "-X", "-Q")
 """Options of Python itself that take the next word as their value."""
@@ -20,7 +22,7 @@ Unit = tuple[str, ...]
 
 
 def shorten_command(command: str) -> str:
-    """Return a command with its folders last: ``python train.py --lr 3e-4  in ~/work``.
+    """Return a command with its folders last: ``python train.py --lr 3e-4  from ~/work``.
 
     Args:
         command: the words, joined by blanks, as the system lists them.
@@ -31,7 +33,7 @@ def shorten_command(command: str) -> str:
     """
     head, rest, folder = _split(command)
     words = " ".join((*head, *rest))
-    return f"{words}  in {folder}" if folder else words
+    return f"{words}  from {folder}" if folder else words
 
 
 def name_program(command: str) -> str:
@@ -64,7 +66,7 @@ def distinguish(commands: Sequence[str]) -> list[str]:
             words = [*head, *_join(own), glyphs.GLYPHS.ellipsis, *_join(shared)]
         else:
             words = [*head, *_join(units)]
-        labels.append(" ".join(words) + (f"  in {folder}" if folder else ""))
+        labels.append(" ".join(words) + (f"  from {folder}" if folder else ""))
     return labels
 
 

@@ -22,7 +22,6 @@ LABELS = {
     "workspace": "cuBLAS",
     "context": "context",
     "process": "this process",
-    "ours": "ours",
     "others": "others",
     "process_and_others": "context + others",
     "unattributed": "unattributed",
@@ -67,7 +66,8 @@ def lay_out(figures: GpuFigures) -> tuple[Slice, ...]:
         parts.append(_slice("context", figures.process))
     if figures.our_processes and not figures.ours_is_unknown:
         runner_size = clip(get_value(figures.ours), 0, occupied - torch)
-        parts.append(_slice("ours", copy_age(runner_size, figures.ours)))
+        size = copy_age(runner_size, figures.ours)
+        parts.append(Slice("ours", figures.wording.ours, size))
         torch += runner_size
     rest = occupied - torch
     whole = figures.ours_is_unknown and not figures.used_splits
@@ -300,9 +300,9 @@ def _ours(figures: GpuFigures, parts: dict[str, Slice]) -> str:
     own = _bytes(parts, "ours")
     if not own:
         return ""
-    holders = text.count(figures.our_processes, "other process", "other processes")
-    held = f"{text.size(own)} {_be(figures)} used by {holders} of this program"
-    return f"{held}: ranks, or runners that are ending."
+    holders = text.count(figures.our_processes, "process", "processes")
+    held = f"{text.size(own)} {_be(figures)} used by {holders} of this workbench"
+    return f"{held}: {figures.wording.about_ours}."
 
 
 def _others(figures: GpuFigures, parts: dict[str, Slice]) -> str:

@@ -112,8 +112,7 @@ def _terms(figures: GpuFigures) -> tuple[Term, ...]:
         figures.ours,
         figures.others,
     )
-    about_ours = "this program's other processes: ranks, and runners that are ending"
-    ours = Term("ours", "ours", figures.ours, NVML, about_ours)
+    ours = Term("ours", figures.wording.ours, figures.ours, NVML, figures.wording.about_ours)
     return (
         Term("requested", "requested", torch.requested, from_torch, "requested by live tensors"),
         Term(

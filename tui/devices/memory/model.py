@@ -98,6 +98,10 @@ class AccountWording:
     """A name for the process."""
     others: str
     """A name for the other processes."""
+    ours: str
+    """Label of this program's other processes."""
+    about_ours: str
+    """What those are."""
     since: str
     """The start of its counts."""
     source: str
@@ -115,6 +119,8 @@ class AccountWording:
 WORKER = AccountWording(
     about="the runner's process",
     others="processes that are not this program's",
+    ours="other runners",
+    about_ours="ranks, or runners that are ending",
     since="the last run began",
     source="torch memory_stats",
     no_workspace="the runner has not reported cuBLAS's workspace",
@@ -126,6 +132,8 @@ WORKER = AccountWording(
 OUTSIDE = AccountWording(
     about="the selected process",
     others="all other processes that are not this workbench's",
+    ours="workbench",
+    about_ours="its runner, which N restarts and q ends",
     since="the process began",
     source="read from outside",
     no_workspace="counted in allocated",

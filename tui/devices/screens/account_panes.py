@@ -137,11 +137,11 @@ class MemoryPane(AccountPane):
     HELP = (
         "The selected device's memory. allocated: live tensors of the runner. cached: reserved "
         "by torch, not allocated. context: CUDA context, kernels, libraries. cuBLAS: its "
-        "workspace. ours: this program's other processes. others: all other processes, split if"
-        " their torch can be read. changing: torch reserved or released memory since NVML was "
-        "read. unattributed: of no listed process. driver: its reserve. Peaks are torch's own "
-        "and exact. pinned: host memory locked for copies, not in the bar. i explains the "
-        "figures."
+        "workspace. other runners: this workbench's, such as ranks. others: all other processes, "
+        "split if their torch can be read. changing: torch reserved or released memory since "
+        "NVML was read. unattributed: of no listed process. driver: its reserve. Peaks are "
+        "torch's own and exact. pinned: host memory locked for copies, not in the bar. i "
+        "explains the figures."
     )
 
     def __init__(self, machine: MachineState, clock: Callable[[], float]) -> None:

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from tui.allocators.findings import Finding
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
-from tui.core.text.commands import shorten_command
+from tui.core.text.commands import OWN_RUNNER, shorten_command
 from tui.devices.memory import Gauge, Term
 from tui.devices.memory.figures import explain_no_processes
 from tui.devices.memory.model import Absent, Stale, format_reading, get_value
@@ -488,5 +488,5 @@ def label_command(process: GpuProcess, command: str, worker_pid: int | None) -> 
         worker_pid: this program's worker.
     """
     if is_worker(process, worker_pid):
-        return "the workbench's runner"
+        return OWN_RUNNER
     return f"{OURS}{command}" if process.ours else command

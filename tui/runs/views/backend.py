@@ -467,10 +467,14 @@ def format_verdict(comparison: Comparison, hint: str = "c runs more") -> Line:
 
 
 def format_pairs(comparison: Comparison) -> str:
-    """Format how many pairs were measured: ``5 pairs``, or ``3 of 5 pairs`` before the end."""
-    if comparison.pairs == comparison.pairs_wanted:
-        return text.count(comparison.pairs, "pair")
-    return f"{comparison.pairs} of {text.count(comparison.pairs_wanted, 'pair')}"
+    """Format how many pairs were measured: ``5 pairs``, or ``3 of 5 pairs`` before the end.
+
+    Pairs of one process say so: their interval does not cover how much processes differ.
+    """
+    pairs = text.count(comparison.pairs_wanted, "pair")
+    if comparison.pairs != comparison.pairs_wanted:
+        pairs = f"{comparison.pairs} of {pairs}"
+    return pairs if comparison.fresh_process else f"{pairs}, one process"
 
 
 def format_times(comparison: Comparison) -> tuple[str, tuple[float, float] | None]:

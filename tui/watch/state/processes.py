@@ -15,6 +15,7 @@ from tui.allocators.messages import (
     undescribed,
 )
 from tui.core.text import numbers as text
+from tui.core.text.commands import OWN_RUNNER
 from tui.devices.state.watched_processes import (
     UNPLACED,
     Allocator,
@@ -339,5 +340,8 @@ def _make_unseen(log: ProcessLog) -> TorchProcessState:
 def holders_of(rows: Iterable[GpuProcess]) -> tuple[Holder, ...]:
     """Return the memory of processes that NVML lists on a GPU."""
     return tuple(
-        Holder(row.pid, row.memory or 0, row.user or "", row.command or "") for row in rows
+        Holder(row.pid, row.memory or 0, "", f"({OWN_RUNNER})")
+        if row.ours
+        else Holder(row.pid, row.memory or 0, row.user or "", row.command or "")
+        for row in rows
     )

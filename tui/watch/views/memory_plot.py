@@ -273,10 +273,11 @@ def _levels(oom: Oom, apart: float) -> tuple[Level, ...]:
     if not oom.limit:
         return ()
     limit = Level("limit", float(oom.limit))
-    most = oom.reserved + (oom.free or 0)
-    if oom.is_at_process_limit or oom.limit - most < apart:
+    if oom.is_at_process_limit:
         return (limit,)
-    return limit, Level("left for torch", float(most))
+    left = Level("left for torch", float(oom.reserved + (oom.free or 0)))
+    # The curve ends at what was left for torch.
+    return (left,) if limit.value - left.value < apart else (limit, left)
 
 
 def _upright(values: Sequence[float], height: int) -> Scale:
