@@ -29,7 +29,7 @@ from tui.allocators.messages import (
     WatchTargets,
 )
 from tui.allocators.process_files import Access, no_process, refusal
-from tui.allocators.watch import AllocatorWatch
+from tui.allocators.watch import EAGER_SEARCH_S, IDLE_SEARCH_S, MOST_EAGER, AllocatorWatch
 from workloads.protocol import wire
 
 NOBODY = 65_534
@@ -159,6 +159,24 @@ def test_a_process_that_nvml_lists_is_reported_if_it_has_torch(target: ScriptedT
     found = looked(watch)
     assert target.pid in found
     assert not {os.getppid(), 4_194_305} & set(found)
+
+
+def test_a_process_that_nvml_lists_before_torch_allocates_is_searched_again_soon(
+    target: ScriptedTarget,
+) -> None:
+    watch = watching()
+    assert watch.search_interval_s == IDLE_SEARCH_S
+    watch.apply_request(ListedProcesses((target.pid,)))
+    for _ in range(MOST_EAGER):
+        assert looked(watch)[target.pid].reason == NOT_USED_YET
+        assert watch.search_interval_s == EAGER_SEARCH_S
+        watch.apply_request(WatchTargets((), children=False))
+    looked(watch)
+    assert watch.search_interval_s == IDLE_SEARCH_S
+    target.make(1)
+    target.do("churn", 0, 40)
+    watch.apply_request(WatchTargets((), children=False))
+    assert not looked(watch)[target.pid].reason
 
 
 def test_a_process_is_reported_again_only_where_something_of_it_changed(

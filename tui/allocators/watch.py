@@ -40,6 +40,9 @@ SEARCH_S = 2.0
 """Seconds between two searches for processes while some are requested by their pid."""
 IDLE_SEARCH_S = 5.0
 """Seconds between two searches while none are; a process that NVML lists is searched at once."""
+EAGER_SEARCH_S, MOST_EAGER = 1.0, 5
+"""Seconds between the first searches in a process that NVML lists and whose torch has allocated
+nothing yet, and their number: NVML lists a process from its context on, moments before that."""
 AFTER_NVML_S = 0.05
 """Seconds between the beginning of a reading of NVML, by the monitor, and one of the allocators: if
 both agree, the screen shows them together."""
@@ -145,6 +148,16 @@ class AllocatorWatch:
         self._answered = targets
         self._latest = TorchProcesses(now, processes)
         return self._latest
+
+    @property
+    def search_interval_s(self) -> float:
+        """The seconds from one search to the next."""
+        if any(
+            0 < watched.failures <= MOST_EAGER and pid in self.listed
+            for pid, watched in self._watched.items()
+        ):
+            return EAGER_SEARCH_S
+        return SEARCH_S if self.targets.pids else IDLE_SEARCH_S
 
     def read(self, now: float) -> ProcessFigures:
         """Return the figures of all readable processes, and the host memory of requested ones.
@@ -327,7 +340,7 @@ def serve(
         if watch.search_now.is_set() or time.monotonic() >= next_search:
             watch.search_now.clear()
             processes = watch.search(time.time())
-            next_search = time.monotonic() + (SEARCH_S if watch.targets.pids else IDLE_SEARCH_S)
+            next_search = time.monotonic() + watch.search_interval_s
             # Before the list that says a process has ended: nobody may wait for more after it.
             for part in watch.read_logs():
                 parent.send(part)
