@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+from typing import Any, cast
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tui.headless.host_runs import HostRuns
+from tui.hosts.address import HostAddress
+from tui.runs.session.session import Session
 from tui.runs.state.runs import MOST_SUPERSEDED, RunBook, RunState
 from workloads.protocol.messages import Run
 from workloads.protocol.results import RunResult, Status
@@ -65,3 +72,30 @@ def test_what_stands_and_all_that_wait_are_kept(asked: bytes) -> None:
         run.request.id for n in range(3) for run in book.newest_first("matmul", "cpu", {"n": n})
     }
     assert found == set(book)
+
+
+def test_a_command_gets_each_of_more_equal_runs_than_are_kept() -> None:
+    book = RunBook()
+
+    class _OneHost(HostRuns):
+        @property
+        def entries(self) -> tuple[RunState, ...]:
+            return tuple(book.values())
+
+        async def run(self, request: Callable[[Session], None]) -> None:
+            request(cast(Any, None))
+
+    lane = _OneHost(HostAddress("here", ()), None, (), files=(), storing=False)
+
+    def request(number: int) -> Callable[[Session], None]:
+        def add(_session: Session) -> None:
+            book.add(_run(number))
+            _end(book, f"run-{number}", "ok")
+
+        return add
+
+    for number in range(2 * MOST_SUPERSEDED):
+        run = asyncio.run(lane.run_one(request(number)))
+        assert run is not None
+        assert run.request.id == f"run-{number}"
+    assert asyncio.run(lane.run_one(lambda _session: None)) is None

@@ -124,7 +124,10 @@ def _member_text(
     typical = fleet.typical_s(member, title)
     if typical is None or ratio is None:
         return "n/a: not timed in two rounds beside a peer"
-    percent, low, high = (100 * (x - 1) for x in (ratio.mean, ratio.low, ratio.high))
+    # Adding zero gives a rounded -0.0 the sign of zero.
+    percent, low, high = (
+        round(100 * (x - 1), 1) + 0.0 for x in (ratio.mean, ratio.low, ratio.high)
+    )
     mark = "odd" if ratio.odd else "slower" if ratio.slower else ""
     text = f"{fmt.seconds(typical):>9}  {percent:+6.1f}% ({low:+.1f} to {high:+.1f})"
     return f"{text}  {ratio.rounds} rounds  {mark}".rstrip()

@@ -190,6 +190,17 @@ class HostRuns:
             self.error = self.error or runs.runner.reason
         self._running = False
 
+    async def run_one(self, request: Callable[[Session], None]) -> RunState | None:
+        """Request one run, wait until it ends, and return it; ``None`` if there was none.
+
+        Args:
+            request: as for :meth:`run`.
+        """
+        # Their number would not do: of many equal runs, the oldest are dropped.
+        earlier = {entry.request.id for entry in self.entries}
+        await self.run(request)
+        return next((new for new in self.entries if new.request.id not in earlier), None)
+
     async def time(self, name: str, device: str, texts: Mapping[str, str]) -> RunState | None:
         """Run one workload once, quickly.
 
@@ -209,11 +220,8 @@ class HostRuns:
             set_parameters(session, [name], texts)
             session.run([name], [device], "quick")
 
-        before = len(self.entries)
-        await self.run(request)
-        if self.error or len(self.entries) == before:
-            return None
-        return self.entries[-1]
+        added = await self.run_one(request)
+        return None if self.error else added
 
     def cancel(self) -> None:
         """Cancel the runs on the host."""

@@ -156,7 +156,7 @@ async def run_together(
     settings = {**parameters, "hosts": len(lanes)}
 
     async def run_one(lane: HostRuns) -> RunState | None:
-        name, before = lane.host.name, len(lane.entries)
+        name = lane.host.name
 
         def request(session: Session) -> None:
             place, device = places[name], devices[name]
@@ -164,8 +164,7 @@ async def run_together(
                 workload, device, settings, budget, meeting=place, time_only=time_only
             )
 
-        await lane.run(request)
-        return lane.entries[-1] if len(lane.entries) > before else None
+        return await lane.run_one(request)
 
     tasks = {lane.host.name: asyncio.create_task(run_one(lane)) for lane in lanes}
     waiting = set(tasks.values())
