@@ -351,7 +351,7 @@ async def test_idle_gpus_of_one_machine_share_a_row_until_enter_unfolds_them() -
         def kinds() -> list[str]:
             return [row.kind for row in devices._host_rows]
 
-        assert "6 more like nvml:1" in at.row("v, enter: unfold")
+        assert "6 more like nvml:1" in at.row("enter here unfolds")
         assert kinds() == ["device", "device", "more", "device"]
         assert at.row("cpu ")
         await at.press("v")
@@ -359,7 +359,7 @@ async def test_idle_gpus_of_one_machine_share_a_row_until_enter_unfolds_them() -
         await at.press("enter")
         assert all(at.row(f"nvml:{n} ") for n in range(1, 8))
         devices.go_to(kinds().index("fold"))
-        assert "6 alike" in at.row("v, enter: fold")
+        assert "6 alike" in at.row("enter here folds")
         await at.press("enter")
         assert kinds() == ["device", "device", "more", "device"]
         # Another key selects one of them: it has a row of its own then.
@@ -371,12 +371,12 @@ async def test_idle_gpus_of_one_machine_share_a_row_until_enter_unfolds_them() -
 async def test_eight_idle_gpus_have_a_row_each_where_the_screen_has_the_rows() -> None:
     seen = sample(*(gpu(n) for n in range(8)), at=NOW + 20)
     async with running((120, 40), "one gpu", seen, now=lambda: NOW + 20) as at:
-        assert "v, enter: unfold" not in at.text
+        assert "enter here unfolds" not in at.text
         assert all(at.row(f"nvml:{n} ") for n in range(1, 8))
         assert at.row("cpu ")
         await at.pilot.resize_terminal(80, 24)
         await at.settle()
-        assert "6 more like nvml:1" in at.row("v, enter: unfold")
+        assert "6 more like nvml:1" in at.row("enter here unfolds")
         # The zoomed pane has room for all again.
         await at.press("v", "Z")
         assert all(at.row(f"nvml:{n} ") for n in range(1, 8))

@@ -42,7 +42,14 @@ from tui.watch.views.memory_plot import (
     find_gaps,
     plot_of,
 )
-from tui.watch.views.processes import COLUMNS, device_line, heading, key_of, missing_lines
+from tui.watch.views.processes import (
+    COLUMNS,
+    choose_columns,
+    device_line,
+    heading,
+    key_of,
+    missing_lines,
+)
 from tui.watch.views.run import (
     banner_lines,
     describe_oom,
@@ -497,5 +504,12 @@ def test_the_memory_outside_torch_lies_between_two_levels_of_the_plot() -> None:
     near = replace(oom, reserved=oom.limit - (1 << 20), free=0)
     shown = replace(row, log=replace(row.log, ooms=(near,)))
     words = "\n".join(plain(each) for each in plot_of(shown, "time", 120, 40))
-    assert "limit " in words
-    assert "left for torch" not in words
+    assert "left for torch" in words
+    assert "limit " not in words
+
+
+def test_a_column_of_ranks_needs_a_rank() -> None:
+    ranked = device()
+    alone = replace(ranked, process=replace(ranked.process, rank=None))
+    assert "rank" not in plain(heading(120, choose_columns((alone,)))).split()
+    assert "rank" in plain(heading(120, choose_columns((alone, ranked)))).split()

@@ -264,7 +264,7 @@ def test_a_wrapped_sentence_keeps_a_command_whole() -> None:
     ],
 )
 def test_where_there_is_no_room_columns_are_left_out(room: int, left_out: set[str]) -> None:
-    rows = rows_of([process()], ProcessFigures(5.0, (figures(0),)), devices(2 * GIB))
+    rows = rows_of([process(rank=0)], ProcessFigures(5.0, (figures(0),)), devices(2 * GIB))
     whole, narrow = table_lines(rows)[0].split(), table_lines(rows, room)[0].split()
     assert set(whole) - set(narrow) == left_out
     assert all(len(line) <= room for line in table_lines(rows, room))

@@ -314,9 +314,9 @@ def more_row(row: HostRow, cells: int) -> Line:
     """Return the line that unfolds devices, or folds them again."""
     like = f" like {row.like}" if row.like else ""
     words = f"  {glyphs.GLYPHS.ellipsis} {row.hidden} more{like}"
-    advice = "v, enter: unfold"
+    advice = "enter here unfolds"
     if row.kind == "fold":
-        words, advice = f"  {row.hidden} alike", "v, enter: fold"
+        words, advice = f"  {row.hidden} alike", "enter here folds"
     room = cells - len(words) - len(advice) - 1
     return (Span(fit(words + " " * room + advice if room > 1 else words, cells), TextStyle.QUIET),)
 

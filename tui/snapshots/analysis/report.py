@@ -328,7 +328,7 @@ def _device_lines(
 
 def _verdict_lines(verdict: Verdict) -> list[str]:
     state = verdict.state
-    lines = [f"### OOM at event {verdict.event}: {verdict.cause}", ""]
+    lines = [f"### OOM at event {verdict.event}", ""]
     lines += [f"**{escape_markdown(verdict.explanation.line)}**", "", f"{verdict.headline}.", ""]
     lines += _account_lines(verdict.explanation)
     lines += _figures_lines(list_verdict_facts(verdict))

@@ -106,11 +106,12 @@ def table_lines(
     ]
     if not shown:
         return []
+    is_ranked = any(row.process.rank is not None for row in rows)
     columns = [
         *([_column("host", lambda row: row[2], shown, left=True)] if hosts else ()),
         _column("pid", lambda row: str(row[0].process.pid), shown),
         _column("user", lambda row: row[0].process.user or fmt.NA, shown, drop_order=1, left=True),
-        _column("rank", _format_rank, shown),
+        *([_column("rank", _format_rank, shown)] if is_ranked else ()),
         _column(
             "torch", lambda row: row[0].process.torch or fmt.NA, shown, drop_order=0, left=True
         ),

@@ -47,6 +47,7 @@ from tui.watch.views.memory_plot import (
     plots_host_memory,
 )
 from tui.watch.views.processes import (
+    choose_columns,
     column_names,
     device_line,
     heading,
@@ -214,8 +215,8 @@ class WatchedDeviceList(KeyedList):
     def row_lines(self, cells: int) -> Sequence[Line]:
         """Return the lines with their figures."""
         devices = self._devices()
-        on_cpu = is_on_cpu(devices)
-        return [device_line(row, cells, on_cpu=on_cpu) for row in devices]
+        columns = choose_columns(devices)
+        return [device_line(row, cells, columns) for row in devices]
 
 
 class RunPane(Pane):
@@ -253,7 +254,7 @@ class RunPane(Pane):
 
     def _heading_line(self, cells: int) -> Line:
         state = self._read()
-        return heading(cells, on_cpu=state is not None and is_on_cpu(state.devices))
+        return heading(cells, choose_columns(state.devices if state is not None else ()))
 
     def _banner_lines(self, cells: int) -> list[Line]:
         state = self._read()

@@ -157,14 +157,25 @@ def is_on_cpu(devices: Sequence[WatchedDevice]) -> bool:
     return bool(devices) and all(row.process.reason == CPU_BUILD for row in devices)
 
 
+Columns = tuple[Column[WatchedDevice], ...]
+
+
+def choose_columns(devices: Sequence[WatchedDevice]) -> Columns:
+    """Return the columns for these rows: ranks only if a launcher has given one."""
+    columns = CPU_COLUMNS if is_on_cpu(devices) else COLUMNS
+    if any(row.process.rank is not None for row in devices):
+        return columns
+    return tuple(column for column in columns if column.name != "rank")
+
+
 @functools.lru_cache(maxsize=8)
-def _columns(cells: int, *, on_cpu: bool = False) -> Layout[WatchedDevice]:
-    return fit_columns(CPU_COLUMNS if on_cpu else COLUMNS, cells)
+def _fit(cells: int, columns: Columns) -> Layout[WatchedDevice]:
+    return fit_columns(columns, cells)
 
 
 def column_names(cells: int) -> frozenset[str]:
-    """Return the names of the columns that fit into a width."""
-    return frozenset(fitted.column.name for fitted in _columns(cells))
+    """Return the names of the columns that fit into a width beside a rank."""
+    return frozenset(fitted.column.name for fitted in _fit(cells, COLUMNS))
 
 
 def key_of(row: WatchedDevice) -> str:
@@ -172,14 +183,14 @@ def key_of(row: WatchedDevice) -> str:
     return f"{row.process.pid} {row.process.start} {row.device}"
 
 
-def heading(cells: int, *, on_cpu: bool = False) -> Line:
+def heading(cells: int, columns: Columns = COLUMNS) -> Line:
     """Return the column names."""
-    return heading_line(_columns(cells, on_cpu=on_cpu))
+    return heading_line(_fit(cells, columns))
 
 
-def device_line(row: WatchedDevice, cells: int, *, on_cpu: bool = False) -> Line:
+def device_line(row: WatchedDevice, cells: int, columns: Columns = COLUMNS) -> Line:
     """Return the line of one device of a process."""
-    return row_line(_columns(cells, on_cpu=on_cpu), row)
+    return row_line(_fit(cells, columns), row)
 
 
 def ended_by_oom(row: WatchedDevice) -> bool:
@@ -218,7 +229,7 @@ def _describe_requested(oom: Oom) -> str:
 
 def shows_whole_state(row: WatchedDevice, cells: int) -> bool:
     """Return whether the state fits into its column."""
-    return cell_len(describe_state(row)[0]) <= _columns(cells)[-1].width
+    return cell_len(describe_state(row)[0]) <= _fit(cells, COLUMNS)[-1].width
 
 
 ON_CPU = (
