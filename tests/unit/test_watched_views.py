@@ -240,6 +240,8 @@ def test_frozen_silent_and_empty_runs_say_so() -> None:
     assert "no new figures: the watch ended" in said(why_no_samples="the watch ended")
     assert "No process has loaded torch yet" in said(empty=True)
     assert "No process used CUDA while it was watched" in said(empty=True, replayed=True)
+    failed = replace(watched().run, ended=NOW, code=2)
+    assert said(empty=True, replayed=True, run=failed).startswith("The command failed")
     assert "its output went elsewhere" in said(notes=("its output went elsewhere",))
 
 
@@ -500,11 +502,11 @@ def test_the_memory_outside_torch_lies_between_two_levels_of_the_plot() -> None:
     apart = replace(oom, reserved=oom.limit - (30 << 30), free=0)
     shown = replace(row, log=replace(row.log, ooms=(apart,)))
     words = "\n".join(plain(each) for each in plot_of(shown, "time", 120, 40))
-    assert "left for torch" in words
+    assert "for torch" in words
     near = replace(oom, reserved=oom.limit - (1 << 20), free=0)
     shown = replace(row, log=replace(row.log, ooms=(near,)))
     words = "\n".join(plain(each) for each in plot_of(shown, "time", 120, 40))
-    assert "left for torch" in words
+    assert "for torch" in words
     assert "limit " not in words
 
 

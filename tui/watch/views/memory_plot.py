@@ -275,8 +275,8 @@ def _levels(oom: Oom, apart: float) -> tuple[Level, ...]:
     limit = Level("limit", float(oom.limit))
     if oom.is_at_process_limit:
         return (limit,)
-    left = Level("left for torch", float(oom.reserved + (oom.free or 0)))
-    # The curve ends at what was left for torch.
+    left = Level("for torch", float(oom.reserved + (oom.free or 0)))
+    # The curve ends at what was for torch.
     return (left,) if limit.value - left.value < apart else (limit, left)
 
 

@@ -187,6 +187,8 @@ def rehearsal_lines(state: WatchedRun, cells: int) -> list[Line]:
 
 
 def _no_process(state: WatchedRun) -> str:
+    if not is_on(state) and state.run.code:
+        return "The command failed: its output below says why. No process was seen to use CUDA."
     if not is_on(state):
         return "No process used CUDA while it was watched. The output is below."
     return "No process has loaded torch yet. The output is below."
