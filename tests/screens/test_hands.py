@@ -112,7 +112,7 @@ async def test_y_in_the_detail_and_in_the_demo_copies_the_script(size: tuple[int
         assert on.row("What is timed  y in this pane copies the script")
         await on.press("y")
         assert on.app.clipboard == script
-        await on.until(lambda: "matmul.py: sent to the terminal" in on.text)
+        await on.until(lambda: "matmul.py copied" in on.text)
         await on.press("escape", "D")
         await on.until(lambda: bool(on.row("What is timed  y copies the script")))
         on.app.copy_to_clipboard("")

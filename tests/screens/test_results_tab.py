@@ -316,7 +316,7 @@ async def test_results_of_one_environment_stand_for_their_sessions(place: Path) 
         rows.marked = rows.rows[:2]
         await at.press("c")
         await read(at)
-        assert "both belong to one session in one environment" in said(at)
+        assert "both are of one session" in said(at)
 
 
 async def test_throttled_runs_are_marked_in_the_list_and_in_the_comparison(place: Path) -> None:

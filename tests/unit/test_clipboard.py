@@ -25,7 +25,7 @@ def test_the_file_has_all_of_the_newest_copy_and_is_the_users_own(state: Path) -
 
 def test_the_message_names_the_file(state: Path) -> None:
     words = copy_message("matmul", "figures")
-    assert words.startswith("matmul: sent to the terminal (OSC 52), which may refuse it, and writ")
+    assert words.startswith("matmul copied, if the terminal allows it (OSC 52), and written")
     assert str(state / "copied.txt") in words
 
 

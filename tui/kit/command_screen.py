@@ -222,7 +222,7 @@ class CommandScreen(Screen[None]):
         """Copy the focused pane to the terminal's clipboard and to a file."""
         pane = pane_of(self.focused)
         if pane is not None:
-            copy(self.app, pane.id or self.TAB, pane.clipboard_text())
+            copy(self.app, pane.short_title or self.TAB, pane.clipboard_text())
 
 
 def front_of(app: App[Any]) -> CommandScreen | None:

@@ -24,7 +24,7 @@ from textual.widget import Widget
 from tui.core.events import Topic
 from tui.kit.commands.command import CommandRegistry, Situation
 from tui.kit.key_help import command_at, footer, shows_caption
-from tui.kit.lines import Line, cell_len, changes, plain, title_line
+from tui.kit.lines import TITLE_GAP, Line, cell_len, changes, plain, title_line
 from tui.kit.styles import strip_of, title_content
 from tui.kit.themes import find_frame_color
 
@@ -88,6 +88,11 @@ class Pane(Container):
     def _draw_in_theme(self, _theme: Theme) -> None:
         if self._shown_title:
             self._draw_title(self._shown_title)
+
+    @property
+    def short_title(self) -> str:
+        """The title's name, without its facts; empty before it has a title."""
+        return self._shown_title.partition(TITLE_GAP)[0].strip()
 
     def retitle(self, title: str) -> None:
         """Write the title into the border; data in it is text, not markup.

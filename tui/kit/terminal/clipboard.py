@@ -46,7 +46,7 @@ def copy_message(subject: str, text: str) -> str:
         where = f"and written to {shorten_path(store_copy(text))}"
     except OSError as error:
         where = f"and not written to a file: {error.strerror or error}"
-    return f"{subject}: sent to the terminal (OSC 52), which may refuse it, {where}"
+    return f"{subject} copied, if the terminal allows it (OSC 52), {where}"
 
 
 def shorten_path(path: Path) -> str:

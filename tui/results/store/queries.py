@@ -116,7 +116,7 @@ def compare_environments(
         of_session = a.environment == b.environment
         if of_session and find_session(a) == find_session(b):
             raise SelectionError(
-                "both belong to one session in one environment: mark results of two sessions"
+                "both are of one session with one torch: mark results of two sessions"
             )
         names, sets = [], []
         for first, other in ((a, b), (b, a)):

@@ -83,7 +83,7 @@ def compare_caches(
     calls = {WARM: call, COLD: cache_setter(COLD, on)(call)}
     title = f"warm or flushed last-level cache ({size // SPAN / 2**20:.3g} MiB)"
     _, cold = study.variants("caches", title, calls, per_call=per_call)
-    about = "with the cache flushed before each call, over calls back to back: 1 / its speed-up"
+    about = "cold: the cache is flushed before each call; warm: one call follows another"
     study.factor("cold_over_warm", 1 / cold.ratio, cold, about)
     if on.type == "cuda" and cold.median_s < SHORT_S:
         study.log_line(
