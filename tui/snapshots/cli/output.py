@@ -117,7 +117,7 @@ async def snapshot_text(
         rows = await _read_event(reader, loaded, event, cells, top)
     else:
         rows = await _overview(reader, loaded, cells, top)
-    return "".join(f"{plain(row).rstrip()}\n" for row in rows)
+    return _format_rows(rows)
 
 
 def verdict_text(verdict: Verdict, summary: Summary, files: Sequence[FileInfo]) -> str:
