@@ -437,6 +437,13 @@ def test_the_outcome_of_a_stored_comparison_has_its_interval_and_both_times() ->
     assert "--pairs" not in outcome
 
 
+def test_pairs_of_one_process_say_so_as_another_may_differ_by_more() -> None:
+    apart = comparison(verdict="faster", ratio=1.44, ci95=(1.4, 1.47))
+    assert "one process" not in plain(format_verdict(apart))
+    inside = replace(apart, fresh_process=False)
+    assert f"{apart.pairs} pairs, one process)" in plain(format_verdict(inside))
+
+
 def test_a_flag_is_explained_before_its_warnings() -> None:
     warning = f"other programs used 2.0 cores: {UNTRUSTED_VERDICT}"
     state = make_store("one gpu", *compared(warnings=(warning,))).runs
