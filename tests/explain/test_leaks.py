@@ -72,7 +72,7 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
         ),
         "leak",
         "Leak: preds (list of 62, train.py:13) holds 6.6 GiB and a graph for each.",
-        "wrap the evaluation at train.py:13 in torch.no_grad()",
+        "run evaluate() under torch.no_grad()",
     ),
     (
         "a retry inside the except clause of the first attempt",
@@ -138,7 +138,7 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
         ),
         "leak",
         "Leak: preds (list of 231, train.py:13) holds 6.6 GiB and a graph for each.",
-        "wrap the evaluation at train.py:13 in torch.no_grad()",
+        "run evaluate() under torch.no_grad()",
     ),
     (
         "a dict that keeps plain outputs, in a run without an optimizer",
@@ -448,7 +448,7 @@ def test_a_training_is_not_advised_to_run_without_gradients(name: str) -> None:
     )
     first, *others = [remedy.what for remedy in explain(found).advice]
     assert first.startswith(f"store detach().cpu() of each tensor in {name}")
-    assert not any("wrap the evaluation" in what for what in others)
+    assert not any(what.startswith(("run ", "wrap ")) for what in others)
     assert any("if no backward follows" in what for what in others) is (name == "outputs")
 
 

@@ -36,7 +36,7 @@ MEANINGS: Mapping[str, tuple[str, ...]] = {
     "burn": ("stress", "thermal", "power", "throttle", "burnin"),
     "cuda_graphs": ("launch", "overhead", "capture"),
     "optimizer_step": ("adam", "adamw", "sgd", "foreach", "fused"),
-    "activation_memory": ("recompute", "offload", "save_on_cpu"),
+    "activation_memory": ("recompute", "offload", "save_on_cpu", "leak"),
     "checkpointing": ("recompute",),
     "amp": ("autocast", "bf16", "fp16", "bfloat16", "gradscaler"),
     "data_loading": ("dataloader", "workers", "dataset", "io"),
@@ -47,9 +47,9 @@ MEANINGS: Mapping[str, tuple[str, ...]] = {
     "python_loop": ("vectorize", "vectorized"),
     "staircase": ("allocator", "empty_cache", "reserved"),
     "fragmentation": ("expandable_segments", "allocator"),
-    "out_of_memory": ("oom",),
-    "batch_until_oom": ("oom", "fit"),
-    "inference_modes": ("no_grad", "inference_mode", "eval"),
+    "out_of_memory": ("oom", "leak"),
+    "batch_until_oom": ("oom", "fit", "leak"),
+    "inference_modes": ("no_grad", "inference_mode", "eval", "leak"),
     "tiny_model": ("latency", "launch", "overhead"),
 }
 """Other words for a workload, by a part of its name."""

@@ -115,9 +115,9 @@ def _advise_on_total(leak: Leak, name: str, place: str, clause: str, term: str) 
 def _advise_on_list(leak: Leak, place: str, clause: str) -> Iterator[Remedy]:
     if _are_views(leak):
         yield Remedy(
-            f"store a clone() of each tensor in {leak.name}{place}: they are views",
-            f"they have {round_size(leak.viewed)} of their own, but each keeps the whole tensor "
-            f"that it is a part of, {round_size(leak.reachable)} together",
+            f"store a clone() of each tensor in {leak.name}{place}: each is part of a larger one",
+            f"they have {round_size(leak.viewed)} of their own, and keep "
+            f"{round_size(leak.reachable)} of larger tensors",
         )
     if leak.empties is not None:
         yield Remedy(
@@ -187,9 +187,13 @@ def _advise_on_graphs(
     number = count(leak.graphs, "tensor")
     carry = f"{number} in {name} carry a graph (grad_fn)"
     if _are_views(leak):
-        # Without its graph, a view still keeps the whole tensor that it is a part of.
-        what = f"store detach().clone() or item() of each tensor in {name}{place}: they are views"
-        detach = Remedy(what, f"{carry}, and each keeps the whole tensor behind it; {remark}")
+        # Without its graph, it still keeps the storage of the whole tensor: that of a view's base,
+        # or that in which an operator such as mse_loss has computed before it summed.
+        detach = Remedy(
+            f"store detach().clone() or item() of each tensor in {name}{place}",
+            f"{carry}, and each keeps a larger tensor's memory, which detach() alone does not "
+            f"free; {remark}",
+        )
     elif leak.reachable > OWN_SHARE * leak.bytes:
         own = round_size(min(leak.reachable, leak.bytes))
         yield Remedy(
@@ -207,9 +211,13 @@ def _advise_on_graphs(
     named_so = bool(EVALUATES.search(function))
     trains = (in_training or bool(_TRAINS.search(function))) and not named_so
     certain = named_so or not (leak.training or trains)
-    wrap = f"wrap the evaluation{place}" if certain else f"if no backward follows{place}, wrap it"
+    # The line itself only stores the result of the pass.
+    before = f" before {format_line(leak.where)}" if leak.where is not None else ""
+    wrap = f"wrap the forward pass{before} in torch.no_grad() or torch.inference_mode()"
+    if named_so and function.isidentifier():
+        wrap = f"run {function}() under torch.no_grad() or torch.inference_mode()"
     no_grad = Remedy(
-        f"{wrap} in torch.no_grad() or torch.inference_mode()",
+        wrap if certain else f"if no backward follows, {wrap}",
         f"{number} in {name} carry a graph, which keeps each pass's activations; {remark}",
     )
     if trains:

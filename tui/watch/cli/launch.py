@@ -451,7 +451,9 @@ def build_report(
         unavailable["host_oom_kills"] = "no cgroup of the run counts the kernel's OOM killer"
     failed = first_failure(outcome.logs, run.command)
     if not failed:
-        unavailable["first_failure"] = "no rank of several was ended by an OOM"
+        ranks = sum(log.rank is not None for log in outcome.logs)
+        why = "no rank was ended by an OOM" if ranks > 1 else "the run has fewer than two ranks"
+        unavailable["first_failure"] = why
     if run.signal is None:
         unavailable["exit.signal"] = "no signal has ended it"
     return {
