@@ -17,6 +17,7 @@ import pytest
 from tests.watch.target import TORCH, ScriptedTarget, build_target, running
 from tui.allocators.discover import Ranks, job_of, ranks_of
 from tui.allocators.messages import (
+    NO_TENSOR_YET,
     NOT_USED_YET,
     WATCH_EVENTS,
     ListedProcesses,
@@ -168,10 +169,10 @@ def test_a_process_that_nvml_lists_before_torch_allocates_is_searched_again_soon
     assert watch.search_interval_s == IDLE_SEARCH_S
     watch.apply_request(ListedProcesses((target.pid,)))
     for _ in range(MOST_EAGER):
-        assert looked(watch)[target.pid].reason == NOT_USED_YET
+        assert looked(watch)[target.pid].reason == NO_TENSOR_YET
         assert watch.search_interval_s == EAGER_SEARCH_S
         watch.apply_request(WatchTargets((), children=False))
-    looked(watch)
+    assert looked(watch)[target.pid].reason == NOT_USED_YET
     assert watch.search_interval_s == IDLE_SEARCH_S
     target.make(1)
     target.do("churn", 0, 40)

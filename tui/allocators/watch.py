@@ -12,7 +12,9 @@ from tui.allocators.agents import AgentConnections, AgentLogs, AgentState
 from tui.allocators.discover import Discovery, absent
 from tui.allocators.messages import (
     CPU_BUILD,
+    NO_TENSOR_YET,
     NO_TORCH,
+    NOT_USED_YET,
     WATCH_REQUESTS,
     AgentLogPart,
     ListedProcesses,
@@ -152,10 +154,7 @@ class AllocatorWatch:
     @property
     def search_interval_s(self) -> float:
         """The seconds from one search to the next."""
-        if any(
-            0 < watched.failures <= MOST_EAGER and pid in self.listed
-            for pid, watched in self._watched.items()
-        ):
+        if any(map(self._is_eager, self._watched.values())):
             return EAGER_SEARCH_S
         return SEARCH_S if self.targets.pids else IDLE_SEARCH_S
 
@@ -253,6 +252,10 @@ class AllocatorWatch:
         watched.description = description
         return description
 
+    def _is_eager(self, watched: _Watched) -> bool:
+        """Return whether a process that NVML lists had allocated nothing in a few searches."""
+        return 0 < watched.failures <= MOST_EAGER and watched.files.pid in self.listed
+
     def _can_wait(self, watched: _Watched) -> bool:
         """Return whether a process in which nothing was found need not be searched again yet."""
         if watched.files.pid in self.listed:
@@ -280,6 +283,8 @@ class AllocatorWatch:
         except UnreadableError as error:
             watched.searched = size, now
             watched.failures += 1
+            if str(error) == NOT_USED_YET and self._is_eager(watched):
+                return Refusal(NO_TENSOR_YET, "", "unread"), False
             return Refusal(str(error), error.advice, error.word), False
         except PermissionError:
             with contextlib.suppress(OSError):

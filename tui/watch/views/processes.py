@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 
-from tui.allocators.messages import CPU_BUILD, NO_TORCH, NOT_USED_YET
+from tui.allocators.messages import CPU_BUILD, NO_TENSOR_YET, NO_TORCH, NOT_USED_YET
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.core.text.glyphs import clean
@@ -208,7 +208,12 @@ def describe_state(row: WatchedDevice) -> tuple[str, TextStyle]:
         parts.append(clean(row.ended))
     elif row.agent is None:
         # No agent ever starts on the CPU: its absence needs no word.
-        words = {CPU_BUILD: [], NO_TORCH: ["no torch yet"], NOT_USED_YET: ["no CUDA yet"]}
+        words = {
+            CPU_BUILD: [],
+            NO_TORCH: ["no torch yet"],
+            NOT_USED_YET: ["no CUDA yet"],
+            NO_TENSOR_YET: ["no tensor yet"],
+        }
         parts += words.get(row.process.reason, ["no agent"])
     elif row.agent.recording:
         parts.append("records")
