@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tui.headless.host_runs import HostRuns
 from tui.hosts.address import HostAddress
 from tui.runs.session.session import Session
-from tui.runs.state.runs import MOST_SUPERSEDED, RunBook, RunState
+from tui.runs.state.runs import MOST_SUPERSEDED, RunBook, RunState, select_standing
 from workloads.protocol.messages import Run
 from workloads.protocol.results import RunResult, Status
 
@@ -41,6 +41,22 @@ def test_the_newest_of_the_same_parameters_comes_first() -> None:
     ]
     assert not list(book.newest_first("matmul", "cuda:0", {"n": 1}))
     assert list(book) == ["run-0", "run-1", "run-2"]
+
+
+def test_of_equal_runs_that_wait_the_one_that_runs_is_shown() -> None:
+    book = RunBook()
+    for number in range(3):
+        book.add(_run(number))
+    _end(book, "run-0", "ok")
+    newest_first = list(book.newest_first("matmul", "cpu", {"n": 1}))
+    shown = select_standing(newest_first)
+    assert shown is not None
+    assert shown.request.id == "run-1"
+    _end(book, "run-1", "ok")
+    _end(book, "run-2", "cancelled")
+    shown = select_standing(book.newest_first("matmul", "cpu", {"n": 1}))
+    assert shown is not None
+    assert shown.request.id == "run-1"
 
 
 def test_a_run_that_is_not_known_is_not_changed() -> None:

@@ -225,10 +225,14 @@ def end_comparison(state: CompareState, ending: messages.Rejected) -> Comparison
 def select_standing(runs: Iterable[RunState]) -> RunState | None:
     """Return the run whose figures are valid, from runs of one setting, newest first.
 
-    A cancelled run replaces no other, so a repeated request does not lose earlier figures.
+    A cancelled run replaces no other, so a repeated request does not lose earlier figures. Of runs
+    that have not ended, the oldest is the one that runs.
     """
     known = list(runs)
-    return next((run for run in known if not run.cancelled), known[0] if known else None)
+    newest = next((run for run in known if not run.cancelled), known[0] if known else None)
+    if newest is None or newest.ended:
+        return newest
+    return next(run for run in reversed(known) if not run.ended)
 
 
 def find_last_ended(runs: Iterable[RunState | None]) -> RunState | None:
