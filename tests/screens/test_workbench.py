@@ -302,7 +302,7 @@ async def test_y_sends_the_figures_to_the_terminal() -> None:
     async with running((80, 24), "one gpu", *ran()) as on:
         await on.press("y")
         assert "median 2.71 ms" in on.app.clipboard
-        await on.until(lambda: "sent to the terminal" in on.text)
+        await on.until(lambda: "copied, if the terminal" in on.text)
 
 
 async def test_readonly_asks_the_runner_for_nothing() -> None:
