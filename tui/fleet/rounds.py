@@ -87,12 +87,14 @@ class FleetRounds:
             rounds: number of rounds; ``None`` for six, then twelve more of the suspects beside
                 their most usual peers.
         """
-        for number in range(rounds or FIRST_ROUNDS):
-            await self._round(number, self.members)
+        first = rounds or FIRST_ROUNDS
+        for number in range(first):
+            await self._round(number, first, self.members)
         suspects = self.suspects() if rounds is None else ()
         chosen = tuple(member for member in self.members if member.name in suspects)
-        for number in range(FURTHER_ROUNDS if len(chosen) > 1 else 0):
-            await self._round(FIRST_ROUNDS + number, chosen)
+        further = FURTHER_ROUNDS if len(chosen) > 1 else 0
+        for number in range(first, first + further):
+            await self._round(number, first + further, chosen)
 
     def suspects(self) -> set[str]:
         """Return the devices that may be slower in some work, with the peers that run beside."""
@@ -109,11 +111,13 @@ class FleetRounds:
             title: compare_with_peers(rounds, comparisons) for title, rounds in self._times.items()
         }
 
-    async def _round(self, number: int, members: Sequence[FleetMember]) -> None:
+    async def _round(self, number: int, rounds: int, members: Sequence[FleetMember]) -> None:
         if any(member.runs.signalled for member in members):
             return
         for work in members[0].works:
-            self._progress(f"round {number + 1}: {work.title} on {len(members)} devices")
+            self._progress(
+                f"round {number + 1} of {rounds}: {work.title} on {len(members)} devices"
+            )
             hosts: dict[str, list[FleetMember]] = {}
             for member in members:
                 hosts.setdefault(member.name if self._together else member.host, []).append(member)
