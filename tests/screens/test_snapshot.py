@@ -344,6 +344,15 @@ async def test_the_flame_view_is_walked_into_and_back() -> None:
         assert "at the peak" in on.text
 
 
+async def test_a_legend_without_room_says_where_the_other_layers_are_named() -> None:
+    async with running((120, 40)) as on:
+        await open_file(on, str(recordings.FOLDER / DEMO_SNAPSHOT))
+        await on.until(lambda: "L names the others" in on.text)
+        await press(on, "L")
+        await on.until(lambda: " C  " in on.text)
+        assert "L names the others" not in on.text
+
+
 @VARIANT
 async def test_enter_unfolds_a_group_of_full_segments_of_the_map() -> None:
     async with running((120, 40)) as on:

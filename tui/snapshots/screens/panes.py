@@ -13,7 +13,7 @@ from textual.message import Message
 from tui.core.text import glyphs
 from tui.kit.dialogs import TextScreen
 from tui.kit.empty_page import EmptyPage
-from tui.kit.lines import TITLE_GAP, Line, Span, TextStyle, line
+from tui.kit.lines import TITLE_GAP, Line, Span, TextStyle, line, width
 from tui.kit.lists import OfferList
 from tui.kit.pane import PADDING, ROOM, FittedView, LineBar, LinesView, Pane
 from tui.snapshots.explain.frames import Frame
@@ -64,6 +64,8 @@ LEAST_PICTURE_ROWS, MOST_PICTURE_ROWS = 8, 40
 """Rows of the timeline below the verdict with its legend; with fewer empty rows, there is none."""
 LEAST_CHART_ROWS = 6
 """Rows of its columns: with fewer, layers that share a cell alternate from column to column."""
+MORE_LAYERS = "   L names the others"
+"""Ends a legend that has no room for all layers."""
 INDENT = "  "
 """The text above the legend begins as far from the frame."""
 STILL_JUDGING = "the verdict is not ready yet: press i again when it is shown"
@@ -339,8 +341,11 @@ class VerdictPane(SnapshotPane):
             purposes=False,
         )
         # The largest layers stand first.
+        whole = len(legend)
         while len(legend) > 1 and layers.rows_of(timeline, rows - len(legend)) < LEAST_CHART_ROWS:
             legend.pop()
+        if len(legend) < whole and width(legend[-1]) + len(MORE_LAYERS) <= cells - 2 * len(INDENT):
+            legend[-1] = line(*legend[-1], Span(MORE_LAYERS, TextStyle.QUIET))
         return [line(INDENT, *row) for row in legend]
 
     def _lines_of(self, cells: int) -> list[Line]:
