@@ -38,6 +38,6 @@ if __name__ == "__main__":
         rate = 2 * n**3 / seconds / 1e12
         print(f"{clock:12}: {seconds * 1e3:8.3f} ms, {rate:.3g} TFLOP/s")
     if device.type == "cuda":
-        print("The naive clock did not wait: its rate is above the hardware's own.")
+        print("A clock that did not wait shows a rate above the GPU's own.")
     else:
-        print("A call on a CPU returns when its work is done: every clock waited.")
+        print("On a CPU the call returns when its work is done.")

@@ -201,9 +201,11 @@ def _check_owner(connection: sqlite3.Connection, place: Path) -> None:
     Raises:
         StoreError: the database is not ours.
     """
-    owner = int(connection.execute("PRAGMA application_id").fetchone()[0])
     ((tables,),) = connection.execute("SELECT count(*) FROM sqlite_master")
-    if owner != APPLICATION_ID and (owner or tables or read_version(connection)):
+    version = read_version(connection)
+    # Last: another program may fill the empty file meanwhile, at once with its tables and its mark.
+    owner = int(connection.execute("PRAGMA application_id").fetchone()[0])
+    if owner != APPLICATION_ID and (owner or tables or version):
         raise StoreError(
             f"{place}: it belongs to another application, and is left as it is; move it away, or "
             "set GPU_WORKBENCH_STATE to another folder"
