@@ -146,7 +146,7 @@ async def test_ranks_are_a_slice_of_their_own_on_every_gpu(ranks: Watched, which
     seen: list[Seen] = getattr(ranks, which)
     ours = [each for each in seen if each.slice("ours")]
     assert ours
-    assert any("of this program: ranks, or runners that are ending" in each.words for each in ours)
+    assert any("of this workbench: ranks, or runners that are ending" in each.words for each in ours)
     assert not any("none of it the runner's" in each.words for each in ours)
 
 
@@ -182,7 +182,7 @@ async def test_when_the_ranks_have_ended_they_hold_nothing(
     seen = await accounts.settled()
     if not own_process_is_listed(accounts):
         assert seen.slice("ours") is None
-        assert "of this program" not in seen.words
+        assert "of this workbench" not in seen.words
 
 
 # ---- fresh workers ----

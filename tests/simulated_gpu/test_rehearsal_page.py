@@ -95,7 +95,7 @@ def test_a_rehearsal_is_watched_to_its_verdict_and_opens_its_snapshot(
     script.write_text(TRAINING, encoding="utf-8")
     launcher = f" -m torch.distributed.run --nproc-per-node {ranks}" if ranks > 1 else ""
     rehearse(terminal, f"{sys.executable}{launcher} {script} {go}", "l4", ranks)
-    names = ["n/a"] if ranks == 1 else ["0", "1"]
+    names = [""] if ranks == 1 else ["0", "1"]
     devices = [(name, f"cuda:{index}") for index, name in enumerate(names)]
     told = "a simulated L4" if ranks == 1 else "2 simulated L4"
     shows(
