@@ -146,7 +146,9 @@ async def test_ranks_are_a_slice_of_their_own_on_every_gpu(ranks: Watched, which
     seen: list[Seen] = getattr(ranks, which)
     ours = [each for each in seen if each.slice("ours")]
     assert ours
-    assert any("of this workbench: ranks, or runners that are ending" in each.words for each in ours)
+    assert any(
+        "of this workbench: ranks, or runners that are ending" in each.words for each in ours
+    )
     assert not any("none of it the runner's" in each.words for each in ours)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tui.core.text.commands import distinguish, name_program, shorten_command
@@ -58,6 +58,7 @@ def test_commands_that_are_alone_or_equal_stay_in_their_order() -> None:
 
 
 @given(st.lists(WORDS, max_size=4))
+@example([["11", "-", "-", "11", "1"], ["11", "-", "11", "-", "1"]])
 def test_no_word_is_lost_and_different_commands_stay_different(lists: list[list[str]]) -> None:
     commands = ["serve " + " ".join(words) for words in lists]
     actual = distinguish(commands)

@@ -67,7 +67,14 @@ def distinguish(commands: Sequence[str]) -> list[str]:
         else:
             words = [*head, *_join(units)]
         labels.append(" ".join(words) + (f"  from {folder}" if folder else ""))
-    return labels
+    # Commands with the same words in another order may get one label.
+    whole = [shorten_command(command) for command in commands]
+    meant: dict[str, set[str]] = {}
+    for label, full in zip(labels, whole, strict=True):
+        meant.setdefault(label, set()).add(full)
+    return [
+        label if len(meant[label]) == 1 else full for label, full in zip(labels, whole, strict=True)
+    ]
 
 
 def _split(command: str) -> tuple[Unit, Unit, str]:
