@@ -15,7 +15,14 @@ from typing import Any
 
 from tui.core.text.glyphs import rows_of_text
 from tui.kit.command_line.options import Parser, Subcommand, add_ascii
-from tui.kit.command_line.output import Failure, UsageError, print_json, print_notice, print_text
+from tui.kit.command_line.output import (
+    Failure,
+    UsageError,
+    print_json,
+    print_notice,
+    print_text,
+    text_width,
+)
 from tui.kit.command_line.progress import ProgressLine
 from tui.kit.command_line.values import parse_duration, whole_number
 from tui.rehearsal.cards import CARDS, Card, UnknownCardError, find_card
@@ -335,7 +342,7 @@ class _Work:
             encoded = encode_rehearsal(rehearsed, verdict, attempts, target)
             print_json({"schema": SCHEMA, **encoded})
         else:
-            lines = rehearsal_lines(rehearsed, verdict, attempts, _cells(), target)
+            lines = rehearsal_lines(rehearsed, verdict, attempts, text_width(), target)
             print_text(rows_of_text(lines))
 
     async def rehearse(self, card: Card) -> int:
@@ -369,11 +376,11 @@ class _Work:
             rows = [
                 (rehearsal.rehearsal.card.name, judged) for rehearsal, judged in judged_rehearsals
             ]
-            lines = card_lines(rows, _cells())
+            lines = card_lines(rows, text_width())
             libraries = library_line(verdict.libraries, self._options.target)
             if libraries:
                 wrapped = textwrap.wrap(
-                    libraries, _cells(), subsequent_indent="  ", break_on_hyphens=False
+                    libraries, text_width(), subsequent_indent="  ", break_on_hyphens=False
                 )
                 lines += ["", *wrapped]
             print_text(rows_of_text(lines))
@@ -393,7 +400,7 @@ class _Work:
         search = progress.search
         if not self._options.json:
             lines = search_lines(
-                search, values.label, card.name, progress.tried, progress.best, _cells()
+                search, values.label, card.name, progress.tried, progress.best, text_width()
             )
             print_text(rows_of_text(lines))
         others = []
@@ -413,7 +420,7 @@ class _Work:
                 }
             )
         else:
-            print_text(rows_of_text(setting_lines(others, _cells())))
+            print_text(rows_of_text(setting_lines(others, text_width())))
         return 0 if search.fits is not None else 1
 
     async def _search(
@@ -470,10 +477,6 @@ class _SearchProgress:
 
 def _show(progress: ProgressLine, note: str, text: str) -> None:
     progress.show(f"{text} ({note})" if note else text)
-
-
-def _cells() -> int:
-    return max(60, min(120, shutil.get_terminal_size((80, 24)).columns))
 
 
 SUBCOMMAND = Subcommand(

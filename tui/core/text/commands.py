@@ -32,8 +32,7 @@ def shorten_command(command: str) -> str:
         own options are left out; the other words are unchanged.
     """
     head, rest, folder = _split(command)
-    words = " ".join((*head, *rest))
-    return f"{words}  from {folder}" if folder else words
+    return _join_folder((*head, *rest), folder)
 
 
 def name_program(command: str) -> str:
@@ -66,15 +65,20 @@ def distinguish(commands: Sequence[str]) -> list[str]:
             words = [*head, *_join(own), glyphs.GLYPHS.ellipsis, *_join(shared)]
         else:
             words = [*head, *_join(units)]
-        labels.append(" ".join(words) + (f"  from {folder}" if folder else ""))
+        labels.append(_join_folder(words, folder))
     # Commands with the same words in another order may get one label.
-    whole = [shorten_command(command) for command in commands]
+    whole = [_join_folder((*head, *rest), folder) for head, rest, folder in parts]
     meant: dict[str, set[str]] = {}
     for label, full in zip(labels, whole, strict=True):
         meant.setdefault(label, set()).add(full)
     return [
         label if len(meant[label]) == 1 else full for label, full in zip(labels, whole, strict=True)
     ]
+
+
+def _join_folder(words: Sequence[str], folder: str) -> str:
+    """Return the words in one line, with the folder of the script at the end if it is named."""
+    return " ".join(words) + (f"  from {folder}" if folder else "")
 
 
 def _split(command: str) -> tuple[Unit, Unit, str]:

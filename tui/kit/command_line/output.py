@@ -349,6 +349,15 @@ def width() -> int:
     return terminal_width() or WIDTH
 
 
+NARROWEST_TEXT, WIDEST_TEXT = 60, 120
+"""Least and most cells of a line of wrapped sentences."""
+
+
+def text_width() -> int:
+    """Return the cells of a line of wrapped sentences: the terminal's width, within limits."""
+    return max(NARROWEST_TEXT, min(WIDEST_TEXT, shutil.get_terminal_size((80, 24)).columns))
+
+
 def terminal_width() -> int | None:
     """Return the width of the terminal in cells; ``None`` if the output is no terminal."""
     return shutil.get_terminal_size((WIDTH, 24)).columns if sys.stdout.isatty() else None

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from tui.core.text import numbers as fmt
-from tui.kit.command_line.output import Failure
+from tui.kit.command_line.output import Failure, text_width
 from tui.kit.command_line.progress import ProgressLine
 from tui.kit.lines import Line, Span, TextStyle, line, plain
 from tui.snapshots.explain.evidence import OomContext
@@ -43,8 +42,6 @@ from tui.snapshots.views.sites import (
     node_line,
 )
 
-NARROWEST, WIDEST = 60, 120
-"""Width of a line, in cells."""
 MOST_VERDICTS = 3
 """OOMs per device to explain in full; a library that retries leaves many."""
 
@@ -110,7 +107,7 @@ async def snapshot_text(
     Raises:
         Failure: there is no such event, or nothing to compare.
     """
-    cells = _text_width()
+    cells = text_width()
     if compares:
         rows = await _difference(reader, loaded, cells, top, at_peak=at_peak)
     elif event is not None:
@@ -128,7 +125,7 @@ def verdict_text(verdict: Verdict, summary: Summary, files: Sequence[FileInfo]) 
         summary: its device.
         files: the files that were read.
     """
-    cells = _text_width()
+    cells = text_width()
     rows = verdict_body_lines(verdict, cells)
     if remarks := remark_lines(summary, cells):
         rows += [(), *remarks]
@@ -139,11 +136,6 @@ def verdict_text(verdict: Verdict, summary: Summary, files: Sequence[FileInfo]) 
 
 def _format_rows(rows: Sequence[Line]) -> str:
     return "".join(f"{plain(row).rstrip()}\n" for row in rows)
-
-
-def _text_width() -> int:
-    """Return the cells of a line: those of the terminal, within limits."""
-    return max(NARROWEST, min(WIDEST, shutil.get_terminal_size((80, 24)).columns))
 
 
 async def _overview(reader: SnapshotReader, loaded: Loaded, cells: int, top: int) -> list[Line]:
