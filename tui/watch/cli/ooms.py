@@ -84,10 +84,9 @@ async def explain_ooms(
 async def _read_explanation(
     snapshot: Path, device: int, oom_text: str, known: Circumstances, form: Form
 ) -> tuple[Explanation | None, tuple[str, ...]]:
-    """Return the reader's explanation of a snapshot, or why there is none."""
-    path = str(snapshot)
+    """Return the reader's explanation of a snapshot and its lines; none if it cannot be read."""
     try:
-        load = Load(0, (path,), oom_text=oom_text, top=TOP, circumstances=known)
+        load = Load(0, (str(snapshot),), oom_text=oom_text, top=TOP, circumstances=known)
         async with open_reader(load) as reader:
             loaded = await reader.loaded()
             summary = next((found for found in loaded.devices if found.device == device), None)
@@ -109,7 +108,7 @@ async def _read_explanation(
             return explanation, tuple(report.strip("\n").splitlines())
     except Failure as failure:
         print_notice(str(failure))
-        return None, (f"{path} cannot be read: {failure}",)
+        return None, ()
 
 
 NOT_NEWEST = "only the newest OOM of each process is explained; gpu-workbench snapshot reads others"
