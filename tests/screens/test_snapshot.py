@@ -288,7 +288,7 @@ async def test_layers_are_chosen_stacked_and_clicked() -> None:
                 await press(on, "up")
         assert "client.py:176 reset_model  478 MiB  in 196 allocations  28% of what was" in on.text
         assert "parameters: the stack moves or makes a module's parameters" in on.text
-        assert "and 8 library frames" in on.text
+        assert "+8 library frames" in on.text
         await press(on, "i")
         assert "module.py:957 _apply" in on.text
         await press(on, "escape", "b")
@@ -374,13 +374,13 @@ async def test_i_shows_the_whole_stack_where_frames_of_libraries_are_folded() ->
     async with running((120, 40)) as on:
         await open_file(on, TRAINING)
         await press(on, "a")
-        assert "module.py:1357 convert  and 8 library frames" in on.text
+        assert "module.py:1357 convert  +8 library frames" in on.text
         for view in "af":
             await press(on, view)
             assert "i stack" in on.rows[-1]
             await press(on, "i")
             assert "─ Stack ─" in on.text
-            assert "and 8 library frames" not in on.text
+            assert "+8 library frames" not in on.text
             await press(on, "escape")
 
 

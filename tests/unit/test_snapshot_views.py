@@ -430,16 +430,16 @@ def test_frames_of_libraries_are_counted_behind_the_frame_that_they_called() -> 
     stack = [torch(1), torch(2), own[0], torch(2), torch(3), torch(3), own[1], torch(4)]
     rows = [plain(row).strip() for row in stack_lines(stack, 70)]
     assert rows == [
-        "module.py:1 _call_impl  and 1 library frame",
-        "▸ train.py:5 step  /home/ann/  and 3 library frames",
-        "▸ train.py:7 step  /home/ann/  and 1 library frame",
+        "module.py:1 _call_impl  +1 library frame",
+        "▸ train.py:5 step  /home/ann/  +3 library frames",
+        "▸ train.py:7 step  /home/ann/  +1 library frame",
     ]
     assert [plain(row) for row in stack_lines(stack, 70, 2)][1] == "   and 6 more frames"
     whole = [plain(row).strip() for row in stack_lines(stack, 70, whole=True)]
     assert [row.split()[0] for row in whole].count("module.py:2") == 2
     assert len(whole) == len(stack) - 1
     assert "train.py:5 step" in plain(stack_lines(stack, 44)[1])
-    assert "and 3 library frames" in plain(stack_lines(stack, 44)[1])
+    assert "+3 library frames" in plain(stack_lines(stack, 44)[1])
     assert len(stack_lines([torch(1), torch(2)], 70)) == 2, "nothing else would be left"
 
 

@@ -176,7 +176,7 @@ class _StackRow:
         """Draw a frame: a user's with its folder, if it fits."""
         label = f" {glyphs.GLYPHS.selected if self.own else ' '} {format_frame(self.frame)}"
         label += f"  ({self.times} times)" if self.times > 1 else ""
-        folded = f"  and {text.count(self.folded, 'library frame')}" if self.folded else ""
+        folded = f"  +{text.count(self.folded, 'library frame')}" if self.folded else ""
         style = TextStyle.PLAIN if self.own else TextStyle.QUIET
         parts = [Span(fit(label, max(cells - len(folded), cells // 2)), style)]
         folder = self.frame.filename[: -len(base_name(self.frame.filename))]
