@@ -3,7 +3,7 @@
 A story in a minute, with a caption for each scene: idle GPUs; another user's training, which takes
 memory on the last of them; a large training step, which the GPU wins; a model so small that it
 loses, with the width from which on it would not; a flag of cuDNN's that pays off; an evaluation
-that leaks until memory runs out, the verdict on it, its timeline and its flame view. A single GPU
+that leaks until the GPU is full, the verdict on it, its timeline and its flame view. A single GPU
 is timed while the other process pauses. The figures are those of this machine's GPUs. Where they
 are simulated (see ``tui/rehearsal/device``), their times are invented: the recording says so in its
 first line, and the screens say so as long as it plays.
@@ -35,6 +35,7 @@ sys.path.insert(0, str(ROOT))
 
 from tests.simulated_gpu import libraries as simulated  # noqa: E402
 from tui.devices.memory import account  # noqa: E402
+from tui.headless.compare import Flag, parse_flag_setting  # noqa: E402
 from tui.recordings import DEMO, DEMO_SNAPSHOT  # noqa: E402
 from tui.recordings.lines import (  # noqa: E402
     GZIP,
@@ -48,19 +49,19 @@ from tui.rehearsal.device.settings import DeviceSettings, state_folder  # noqa: 
 from tui.runs.session.session import Session  # noqa: E402
 from tui.runs.state.events import FlagSet  # noqa: E402
 from tui.runs.state.state import WorkbenchState  # noqa: E402
+from workloads.protocol.flag_words import format_setting  # noqa: E402
 from workloads.protocol.results import Setting  # noqa: E402
 
 PLACE = ROOT / "tui" / "recordings"
 OWN = ROOT / "docs" / "demo_workloads.py"
 WIN, LOSS = "training_step", "tiny_model"
 """What a simulated GPU, which computes nothing, can run without a check that says so."""
-FLAG = "cudnn.benchmark"
 CONVOLUTION = "conv2d"
 LEAK = "leaking_evaluation"
-LEAKS = {"batch": 8, "loading_ms": 300}
-"""Its parameters: so slow that its memory can be seen to grow."""
-WHOLE_DEVICE = {"mib": 0}
-"""Its budget on a simulated GPU, which is small enough to be filled; on a real one, its own."""
+LEAKS: dict[str, Setting] = {"mib": 0, "loading_ms": 300}
+"""Its parameters: it fills the GPU, so slowly that its memory can be seen to grow."""
+FREE_PER_SEQUENCE = 2**30
+"""Free memory, bytes, for each sequence in a batch: the GPU is then full after some 30 batches."""
 VARIABLE = "DEMO_SNAPSHOT"
 """Names the snapshot for ``demo_workloads.py``, which is not imported: the runner reads it, and the
 catalogue has to be alone here."""
@@ -140,7 +141,7 @@ async def play(
     folder: Path,
     snapshot: Path,
     convolution: Mapping[str, Setting],
-    leak: Mapping[str, Setting],
+    flag: Flag,
 ) -> None:
     """Run the scenes of the recording."""
     loop = asyncio.get_running_loop()
@@ -205,20 +206,24 @@ async def play(
         show("Swept over widths: where the lines cross, the GPU wins", LOSS, view="detail")
         await asyncio.sleep(READ_S)
         session.set_parameters(CONVOLUTION, dict(convolution))
-        session.state.publish(FlagSet(FLAG, True))
-        session.here.request_comparison(CONVOLUTION, "cuda:0", FLAG, (False, True), budget="quick")
-        show("Does cuDNN's benchmark flag pay? Off and on, in turn", CONVOLUTION)
+        name, settings = flag
+        session.state.publish(FlagSet(name, settings[1]))
+        session.here.request_comparison(CONVOLUTION, "cuda:0", name, settings, budget="quick")
+        off, on = (format_setting(name, setting) for setting in settings)
+        show(f"Does {name} pay? {off} and {on}, in turn", CONVOLUTION)
         await until(settled)
         verdicts = [each.comparison for each in session.state.runs.comparisons.values()]
         _require(
-            all(each and each.verdict == "faster" for each in verdicts), f"{FLAG} does not pay"
+            all(each and each.verdict == "faster" for each in verdicts), f"{name} does not pay"
         )
         gain = min(each.ratio for each in verdicts if each and each.ratio)
-        show(f"It pays: {gain:.2g} times as fast with it", CONVOLUTION)
+        show(f"It pays: {gain:.2g} times as fast with {on}", CONVOLUTION)
         await asyncio.sleep(READ_S)
         if alone:
             others.enter_context(neighbour(folder))
-        session.set_parameters(LEAK, dict(leak))
+            await until(_computes)
+        free = _free_memory(session.state)
+        session.set_parameters(LEAK, {**LEAKS, "batch": max(1, free // FREE_PER_SEQUENCE)})
         session.run([LEAK], ["cuda:0"], "quick")
         show("An evaluation leaks: its memory grows with each batch", tab="memory")
         await until(settled)
@@ -300,11 +305,20 @@ def _computes(state: WorkbenchState) -> bool:
     return bool(devices and devices[-1].processes and devices[-1].utilization.gpu)
 
 
+def _free_memory(state: WorkbenchState) -> int:
+    """Return the free bytes of the first GPU."""
+    assert state.machine.sample is not None
+    free = state.machine.sample.devices[0].memory.free
+    assert free is not None
+    return free
+
+
 async def record(
     path: Path,
     folder: Path,
     snapshot: Path,
     convolution: Mapping[str, Setting],
+    flag: Flag,
     *,
     simulated: bool,
 ) -> None:
@@ -320,8 +334,7 @@ async def record(
     session = Session(files=[str(OWN)], interval=SAMPLE_S, attachments=[recorder])
     await session.start()
     try:
-        leak = {**LEAKS, **(WHOLE_DEVICE if simulated else {})}
-        await play(session, folder, snapshot, convolution, leak)
+        await play(session, folder, snapshot, convolution, flag)
     finally:
         await session.stop()
 
@@ -419,6 +432,13 @@ def main() -> None:
     parser.add_argument(
         "--convolution", type=json.loads, default={}, help=f"parameters of {CONVOLUTION}, as JSON"
     )
+    parser.add_argument(
+        "--flag",
+        type=parse_flag_setting,
+        default=("cudnn.benchmark", (False, True)),
+        metavar="F=A,B",
+        help="the flag that pays there, with its two settings (default: cudnn.benchmark=off,on)",
+    )
     arguments = parser.parse_args()
     into: Path = arguments.into
     with tempfile.TemporaryDirectory() as place:
@@ -430,7 +450,16 @@ def main() -> None:
         os.environ["OMP_NUM_THREADS"] = str(max(1, len(os.sched_getaffinity(0)) - 1))
         made, snapshot = folder / DEMO, Path(os.environ[VARIABLE])
         with gpus() as simulated:
-            asyncio.run(record(made, folder, snapshot, arguments.convolution, simulated=simulated))
+            asyncio.run(
+                record(
+                    made,
+                    folder,
+                    snapshot,
+                    arguments.convolution,
+                    arguments.flag,
+                    simulated=simulated,
+                )
+            )
         written = {
             into / DEMO: cleaned_recording(made, folder),
             into / DEMO_SNAPSHOT: cleaned_snapshot(snapshot, folder),
