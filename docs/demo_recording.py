@@ -96,6 +96,8 @@ while True:
 """What another user's process does, which this program has not started.
 
 It takes memory step by step, and waits for data now and then."""
+PIDS = "neighbours"
+"""Name of the file with the PIDs of these processes."""
 NEIGHBOURS_COMMAND = "python train.py"
 """Its command, of which a redacted recording has the first word alone."""
 
@@ -117,29 +119,30 @@ def gpus() -> Iterator[bool]:
         yield libraries is not None
 
 
-def pid_file(folder: Path) -> Path:
-    """Return the file with the PID of the other process."""
-    return folder / "neighbour"
+def list_pids(folder: Path) -> list[int]:
+    """Return the PID of each other process so far, in their order."""
+    return [int(pid) for pid in (folder / PIDS).read_text().split()]
 
 
 @contextmanager
 def neighbour(folder: Path) -> Iterator[None]:
     """Another process on the last GPU, which has another parent than this program."""
-    script, pid = folder / "train.py", pid_file(folder)
+    script = folder / "train.py"
     script.write_text(NEIGHBOUR)
     # The shell ends at once, so that the process has no ancestor of ours.
-    line = f'"{sys.executable}" "{script}" & echo $! > "{pid}"'
+    line = f'"{sys.executable}" "{script}" & echo $! >> "{folder / PIDS}"'
     subprocess.run(["sh", "-c", line], check=True, start_new_session=True)
     try:
         yield
     finally:
-        os.kill(int(pid.read_text()), signal.SIGKILL)
+        os.kill(list_pids(folder)[-1], signal.SIGKILL)
 
 
 async def play(
     session: Session,
     folder: Path,
     snapshot: Path,
+    step: Mapping[str, Setting],
     convolution: Mapping[str, Setting],
     flag: Flag,
 ) -> None:
@@ -187,6 +190,7 @@ async def play(
             others.close()
             await until(lambda state: not _computes(state))
         session.select_device(gpus[0].key)
+        session.set_parameters(WIN, dict(step))
         session.run([WIN], ["cpu", "cuda:0"], "quick")
         show("A training step, on the CPU and on the GPU", WIN)
         await until(settled)
@@ -230,7 +234,7 @@ async def play(
         if not snapshot.exists():
             raise SystemExit(f"{LEAK} has not run out of memory: {session.state.log.lines}")
         session.set_parameters(LAST, dict(LARGE))
-        session.run([LAST], ["cuda:0"], "normal")
+        session.run([LAST], ["cuda:0"], "careful")
         show("Out of memory. The verdict names the line", tab="snapshot", view="verdict")
         await asyncio.sleep(READ_S + STEP_S)
         for moment in MOMENTS:
@@ -317,6 +321,7 @@ async def record(
     path: Path,
     folder: Path,
     snapshot: Path,
+    step: Mapping[str, Setting],
     convolution: Mapping[str, Setting],
     flag: Flag,
     *,
@@ -334,7 +339,7 @@ async def record(
     session = Session(files=[str(OWN)], interval=SAMPLE_S, attachments=[recorder])
     await session.start()
     try:
-        await play(session, folder, snapshot, convolution, flag)
+        await play(session, folder, snapshot, step, convolution, flag)
     finally:
         await session.stop()
 
@@ -356,12 +361,12 @@ def _neutral(text: str, folder: Path) -> str:
 
 
 def cleaned_recording(made: Path, folder: Path) -> bytes:
-    """Return the recording, compressed in one piece, with the other process's command."""
+    """Return the recording, compressed in one piece, with the other processes' commands."""
     text = zlib.decompress(made.read_bytes(), wbits=GZIP).decode()
-    pid = int(pid_file(folder).read_text())
+    pids = list_pids(folder)
 
     def name(value: dict[str, object]) -> dict[str, object]:
-        if value.get("pid") == pid and value.get("command"):
+        if value.get("pid") in pids and value.get("command"):
             value["command"] = NEIGHBOURS_COMMAND
         return value
 
@@ -429,9 +434,10 @@ def main() -> None:
     """Record, and put both files in their place."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--into", type=Path, default=PLACE, help="folder of both files")
-    parser.add_argument(
-        "--convolution", type=json.loads, default={}, help=f"parameters of {CONVOLUTION}, as JSON"
-    )
+    for name, workload in (("--step", WIN), ("--convolution", CONVOLUTION)):
+        parser.add_argument(
+            name, type=json.loads, default={}, help=f"parameters of {workload}, as JSON"
+        )
     parser.add_argument(
         "--flag",
         type=parse_flag_setting,
@@ -455,6 +461,7 @@ def main() -> None:
                     made,
                     folder,
                     snapshot,
+                    arguments.step,
                     arguments.convolution,
                     arguments.flag,
                     simulated=simulated,

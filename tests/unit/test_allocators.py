@@ -32,6 +32,7 @@ from tests.screens.watching import (
 from tui.allocators.messages import WatchHello
 from tui.core.events import Topic, WatchStatus
 from tui.core.text import glyphs
+from tui.core.text.commands import shorten_command
 from tui.core.text.glyphs import GLYPHS
 from tui.devices.memory import OTHER_PARTS, Gauge, ProcessMemory, account
 from tui.devices.memory.model import Absent, Stale, Value, get_value
@@ -304,6 +305,11 @@ def test_another_process_is_one_line_and_what_has_no_room_is_counted() -> None:
     lines = [plain(line) for line in other_lines(held, 100, 3)]
     assert "allocated 2.0G" in lines[0]
     assert "cached 1.5G" in lines[0]
+    assert "context" in lines[0]
+    (narrow,) = (plain(line) for line in other_lines(held[:1], 56))
+    assert "context" not in narrow
+    assert "cached 1.5G" in narrow
+    assert narrow.endswith(shorten_command(held[0].command or ""))
     assert "3 more torch processes" in lines[2]
     assert len(other_lines(held, 100)) == 5
 

@@ -70,7 +70,8 @@ def test_a_p95_below_the_median_of_the_blocks_is_left_out(p95_s: float | None, k
     [
         (0.05, "cpu", ""),
         (0.08, "cpu", "up to 8% of the time may be that of other programs"),
-        (0.12, "cpu", f"other programs used 0.1 cores: {UNTRUSTED}"),
+        (0.18, "cpu", "up to 18% of the time may be that of other programs"),
+        (0.32, "cpu", f"other programs used 0.3 cores: {UNTRUSTED}"),
         (0.08, "cuda", ""),
     ],
 )
@@ -78,6 +79,22 @@ def test_a_little_time_of_other_programs_is_named(cores: float, device: str, wor
     shared = timing(other_cpu_cores=cores)
     found = [line for line in reporting.warnings(shared, device) if "other programs" in line]
     assert found == ([words] if words else [])
+
+
+@pytest.mark.parametrize(("launch_s", "named"), [(0.81e-3, False), (0.99e-3, True)])
+def test_a_call_that_takes_longer_than_its_launch_is_not_bound_by_it(
+    launch_s: float, named: bool
+) -> None:
+    measured = timing(
+        clock="device",
+        median_s=1e-3,
+        device_median_s=1e-3,
+        wall_median_s=1e-3,
+        enqueue_s=launch_s,
+    )
+    assert (
+        "launch-bound: launching takes 99% of the time" in reporting.warnings(measured, "cuda")
+    ) is named
 
 
 def test_fewer_than_two_page_faults_are_not_rounded_to_none() -> None:

@@ -24,6 +24,8 @@ NOTICEABLE = 0.06
 """Such cores that a timing mentions. Where threads wait for each other, a call takes longer by as
 much as one core gives away: with 2 threads on 2 cores, a product took 3%, 6%, 10% and 18% longer
 beside a program that used 0.03, 0.06, 0.1 and 0.2 cores."""
+UNKNOWN_EFFECT = 0.2
+"""Such cores beyond which it was not measured how much longer a call takes."""
 _STAT = Path("/proc/stat")
 _IDLE = (3, 4)
 """Columns of idle and iowait in a cpu line of /proc/stat (proc(5))."""

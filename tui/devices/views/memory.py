@@ -215,35 +215,37 @@ def other_lines(
         format_size: how sizes are written.
     """
     shown = others if most is None or len(others) <= most else others[: most - 1]
-    lines = [fit_line(_other_line(other, format_size), cells) for other in shown]
+    lines = [fit_line(_other_line(other, format_size, cells), cells) for other in shown]
     if len(shown) < len(others):
         rest = text.count(len(others) - len(shown), "more torch process", "more torch processes")
         lines.append((Span(fit(f"{rest}: see the tabs {MORE}", cells), TextStyle.QUIET),))
     return lines
 
 
+_LEAST_COMMAND = 12
+"""Cells of a command that still say which program it is."""
 _TAB_KEYS = {tab.id: tab.key for tab in TABS}
 PROCESSES = _TAB_KEYS["processes"]
 MORE = f"{_TAB_KEYS['memory']} and {PROCESSES}"
 
 
-def _other_line(other: ProcessMemory, format_size: text.SizeFormat) -> Line:
+def _other_line(other: ProcessMemory, format_size: text.SizeFormat, cells: int) -> Line:
+    """Draw a process; where its command has no room, without the smallest figure, its context."""
     head = (Span(f"{other.pid} ", TextStyle.STRONG),)
     tail = (Span(f" {shorten_command(other.command or text.NA)}", TextStyle.QUIET),)
     figures = (other.allocated, other.cached, other.context)
     if isinstance(other.allocated, Absent):
         used = format_reading(other.process, format_size)
         return (*head, Span(f"{used}, not split: {other.allocated.short}"), *tail)
-    spans: list[Span] = []
+    parts: list[Line] = []
     for key, size in zip(OTHER_PARTS, figures, strict=True):
         label = key.removeprefix("other_")
         style = TextStyle.QUIET if isinstance(size, Stale) else TextStyle.STRONG
-        spans += [
-            draw_sample(key),
-            Span(f" {label} "),
-            Span(f"{format_reading(size, format_size)} ", style),
-        ]
-    return (*head, *spans, *tail)
+        value = Span(f"{format_reading(size, format_size)} ", style)
+        parts.append((draw_sample(key), Span(f" {label} "), value))
+    room = cells - width(head) - min(width(tail), _LEAST_COMMAND)
+    shown = parts if sum(map(width, parts)) <= room else parts[:-1]
+    return (*head, *(span for part in shown for span in part), *tail)
 
 
 # ---- figures -----------------------------------------------------------------------------------
