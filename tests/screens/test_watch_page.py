@@ -32,6 +32,7 @@ from tests.screens.watching import figures
 from tests.tiers import VARIANT, with_variants
 from tui.kit.dialogs import EndScreen, HelpScreen
 from tui.monitor.messages import DeviceMemory
+from tui.snapshots.commands import VIEWS
 from tui.snapshots.explain.frames import Frame
 from tui.snapshots.explain.inventory import ThreadStack
 from tui.watch.runs.agents import ProcessStacks, RankStacks
@@ -277,6 +278,21 @@ async def test_escape_returns_from_a_snapshot_to_its_run() -> None:
         # From the tab's own key, Escape has nowhere to return to.
         await at.press("3", "escape")
         assert at.app.current_mode == "snapshot"
+
+
+@pytest.mark.parametrize("view", with_variants(["timeline"], ["verdict", "sites", "flame", "map"]))
+async def test_the_key_of_a_view_opens_the_run_s_snapshot_there(view: str) -> None:
+    key = next(each.key for each in VIEWS if each.id == view)
+    oom = an_oom(snapshot=SNAPSHOT)
+    row = replace(ran_out(), marks=(), log=process_log(ooms=(oom,), oom_count=1))
+    async with on_runs(watched(row)) as at:
+        await at.press("enter", key)
+        assert at.app.snapshot is not None
+        session = at.app.snapshot.session
+        await at.until(lambda: session.ready)
+        assert session.view == view
+        await at.press("escape")
+        await at.until(lambda: at.app.current_mode == "watch")
 
 
 async def test_an_oom_opens_with_its_verdict_and_the_exception_s_text() -> None:

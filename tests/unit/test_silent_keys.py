@@ -23,10 +23,10 @@ def answer(key: str, now: Situation = WORK) -> str:
 @pytest.mark.parametrize(
     ("key", "words"),
     [
-        ("W", "W verdict: a key of tab 3, Snapshot"),
-        ("L", "L timeline: a key of tab 3, Snapshot"),
-        ("f", "f flame: a key of tab 3, Snapshot"),
-        ("B", "B map: a key of tab 3, Snapshot"),
+        ("W", "W verdict: a key of tabs 3 and 5"),
+        ("L", "L timeline: a key of tabs 3 and 5"),
+        ("f", "f flame: a key of tabs 3 and 5"),
+        ("B", "B map: a key of tabs 3 and 5"),
         ("C", "C diff: a key of tab 3, Snapshot"),
         ("E", "E end: a key of tab 3, Snapshot"),
         ("p", "p peak: a key of tab 3, Snapshot"),

@@ -292,19 +292,24 @@ class TabbedApp(textual_private.HookedApp):
 
     # ---- opening things in the tabs ----
 
-    def open_snapshot(self, path: str, oom_text: str = "", text_source: str = "") -> None:
+    def open_snapshot(
+        self, path: str, oom_text: str = "", text_source: str = "", *, view: str = ""
+    ) -> None:
         """Read a file and show it in its tab, from which Escape returns to the watched run.
 
         Args:
             path: path of the file.
             oom_text: messages of the exceptions that belong to it.
             text_source: source of the messages, unless the user gave them.
+            view: the view to show; empty for the first.
         """
         came_from = self.current_mode if self.current_mode in WATCH else ""
         self.switch_mode("snapshot")
         if self.snapshot is not None:
             self.snapshot.came_from = came_from
             self.snapshot.session.open(path, oom_text, text_source)
+            if view:
+                self.snapshot.session.show(view)
 
     def compare_snapshots(self, earlier: str, later: str) -> None:
         """Show the growth between two files in the snapshot tab."""

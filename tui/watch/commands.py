@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from tui.kit.commands.command import WATCH, Command, Situation
+from tui.snapshots.commands import VIEWS
 
 STORED_RUNS = "kept-runs"
 """The pane that lists the runs; every other pane of the tab shows the open run."""
@@ -27,6 +28,18 @@ _run_command = partial(_command, now=_run_is_open, otherwise="needs an open run:
 _running_command = partial(
     _command, now=_run_continues, otherwise="needs an open run that is running on this machine"
 )
+_VIEW_COMMANDS = tuple(
+    _run_command(
+        f"watch_{view.id}",
+        (view.key,),
+        view.title.lower(),
+        f"Open the newest snapshot of the process at its {view.title.lower()}.",
+        call=f"watch_open('{view.id}')",
+    )
+    for view in VIEWS
+    if view.id != "difference"
+)
+"""The keys of the snapshot tab's views, which open the snapshot first."""
 WATCH_COMMANDS = (
     _command(
         "watch_open",
@@ -37,6 +50,7 @@ WATCH_COMMANDS = (
         useful=lambda now: now.run_has_snapshots,
         footer=1,
     ),
+    *_VIEW_COMMANDS,
     _command(
         "watch_command",
         ("r",),

@@ -45,7 +45,7 @@ class FlameChart(FittedView, can_focus=True):
         Binding("left,h", "move('left')", show=False),
         Binding("right", "move('right')", show=False),
         Binding("down,j", "move('in')", show=False),
-        Binding("up,k,escape", "move('out')", show=False),
+        Binding("up,k", "move('out')", show=False),
         Binding("enter", "walk_in", show=False),
         Binding("backspace", "walk_out", show=False),
         Binding("home,g", "start", show=False),
@@ -82,11 +82,11 @@ class FlamePane(SnapshotPane):
 
     HELP = (
         "Who allocated what is live: a frame is as wide as the memory allocated below it. down "
-        "goes to the largest call, up or escape to the caller, left and right along the level; "
-        "enter gives a frame the whole width, backspace goes back. Below: the stack of most bytes "
-        "with the share of each frame, the sizes of the allocations below the frame, and what each "
-        "line allocated itself; what is quiet lies elsewhere. A gap: allocated by the frame "
-        "itself, or too small to draw. Frames of libraries are left out; b shows all."
+        "goes to the largest call, up to the caller, left and right along the level; enter gives a "
+        "frame the whole width, backspace goes back. Below: the stack of most bytes with the share "
+        "of each frame, the sizes of the allocations below the frame, and what each line allocated "
+        "itself; what is quiet lies elsewhere. A gap: allocated by the frame itself, or too small "
+        "to draw. Frames of libraries are left out; b shows all."
     )
 
     def __init__(self, session: SnapshotSession, *, id: str) -> None:  # noqa: A002 (Textual's name)

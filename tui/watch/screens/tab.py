@@ -76,7 +76,9 @@ BESIDE_FROM = 150
 class SnapshotOpener(DeviceProgram, Protocol):
     """The parts of the app that the tab uses beyond what all screens use."""
 
-    def open_snapshot(self, path: str, oom_text: str = "", text_source: str = "") -> None:
+    def open_snapshot(
+        self, path: str, oom_text: str = "", text_source: str = "", *, view: str = ""
+    ) -> None:
         """Show a file in the snapshot tab."""
 
     def compare_snapshots(self, earlier: str, later: str) -> None:
@@ -404,8 +406,12 @@ class WatchTab(CommandScreen):
 
     # ---- snapshots ----
 
-    def action_watch_open(self) -> None:
-        """Open the newest snapshot of the process under the cursor; in the list, open the run."""
+    def action_watch_open(self, view: str = "") -> None:
+        """Open the newest snapshot of the process under the cursor; in the list, open the run.
+
+        Args:
+            view: the view of the snapshot; empty for its first.
+        """
         if self.session.state is None:
             if (run := self.runs_pane.list.selected) is not None:
                 self.open_run(run)
@@ -415,9 +421,9 @@ class WatchTab(CommandScreen):
         if row is None or not snapshots:
             self._notify(describe_missing_snapshot(row))
             return
-        oom = snapshots[-1].oom
-        path = str(snapshots[-1].path)
-        self._opener.open_snapshot(path, oom.text if oom else "", oom.text_source if oom else "")
+        oom, path = snapshots[-1].oom, str(snapshots[-1].path)
+        oom_text, source = (oom.text, oom.text_source) if oom else ("", "")
+        self._opener.open_snapshot(path, oom_text, source, view=view)
 
     def action_watch_difference(self) -> None:
         """Compare two snapshots of the process under the cursor; of more, the user chooses."""
