@@ -35,7 +35,7 @@ async def test_the_snapshot_tab_opens_the_example_with_one_enter() -> None:
         await on.press("enter")
         await on.until(lambda: "Verdict" in on.text and "no backward pass" in on.text)
         # The exception beside it has the device's total.
-        assert "Used 7.4 GiB of 7.4 GiB" in on.text
+        assert "Used 139.7 GiB of 139.8 GiB" in on.text
         assert _name(on) == "demo_out_of_memory.pickle.gz"
 
 
@@ -97,7 +97,7 @@ async def test_the_snapshot_tab_opens_a_snapshot_although_results_are_stored() -
         assert on.row("Open the example snapshot")
         assert "Show the results" not in on.text
         await on.press("enter")
-        await on.until(lambda: "Verdict" in on.text and "grow by 260 MiB" in on.text)
+        await on.until(lambda: "Verdict" in on.text and "grow by 3.8 GiB" in on.text)
 
 
 async def test_the_results_tab_times_a_workload_with_one_enter() -> None:
