@@ -37,7 +37,7 @@ from tui.watch.views.run import format_growth, summarize_memory, trend_lines
         (
             GrowthRate(0.0, -512.0, 512.0),
             "step",
-            "may grow, fall or stay: 0 B/step, -500 to 500 (95%)",
+            "may grow, fall or stay: 0 B/step, -600 to 600 (95%)",
         ),
         (GrowthRate(0.0, 0.0, 0.0), "step", "allocated does not grow: 0 B/step"),
     ],

@@ -15,6 +15,7 @@ from tui.allocators.findings import (
     MOST_POINTS,
     GrowthRate,
     Track,
+    format_rate,
     grows_steadily,
     growth,
     project_full,
@@ -224,6 +225,28 @@ def test_a_rise_is_reported_after_a_dozen_steps_with_when_the_gpu_is_full() -> N
     assert project_full(found, 300 * 128 * MIB) is None
     (found,) = track.findings(ended=True)
     assert found.text == "allocated rose 128 MiB/step, in 13 steps"
+
+
+@pytest.mark.parametrize("steps", [14, 60, 900])
+def test_what_python_frees_at_the_end_does_not_hide_a_leak(steps: int) -> None:
+    track = leaking(steps)
+    at = steps / 2
+    for number in range(10):
+        track.add(figures(at + number / 10, allocated=GIB // 4, reserved=6 * GIB), steps - 1)
+    (found,) = track.before_end().findings(ended=True)
+    assert "128 MiB/step" in found.text
+    assert not any("128 MiB/step" in each.text for each in track.findings(ended=True))
+
+
+def test_the_end_of_a_process_without_a_leak_is_no_growth() -> None:
+    track = leaking(60, leak=0)
+    assert track.before_end().findings(ended=True) == ()
+    assert Track().before_end().findings(ended=True) == ()
+
+
+def test_the_bounds_of_a_rate_are_rounded_outwards() -> None:
+    rate = GrowthRate(258 * MIB, 256 * MIB, 288 * MIB)
+    assert format_rate(rate, "step") == "260 MiB/step, 250 to 290 (95%)"
 
 
 def test_a_growth_that_is_known_replaces_the_rise() -> None:

@@ -15,6 +15,7 @@ import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN
 from itertools import combinations
 from statistics import median
 from typing import Literal, NamedTuple
@@ -170,6 +171,8 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 LEAST_RISE_STEPS = 12
 """The fewest steps from which a rise is reported before a growth is known."""
 LEAST_RISE_READINGS = 2 * LEAST_RISE_STEPS
+ENDING_S = 3.0
+"""Seconds at the end of a process in which Python may free what the program has allocated."""
 RECENT = 0.75
 """Share of the readings before the most recent ones."""
 
@@ -240,6 +243,23 @@ class Track:
         self._retries.append((figures.at, figures.alloc_retries, figures.ooms))
         while self._retries[0][0] < figures.at - WINDOW_S:
             self._retries.popleft()
+
+    def before_end(self) -> Track:
+        """Return the track of an ended process without what Python freed at its end.
+
+        That is what follows the most memory of its last seconds. A point of several readings has
+        the least of them, so all points of these seconds are left out.
+        """
+        kept = Track()
+        kept._merged, kept._retries = self._merged.copy(), self._retries.copy()
+        points = kept._merged.points
+        if points:
+            last = next(i for i, p in enumerate(points) if p.at >= points[-1].at - ENDING_S)
+            if not kept._merged.has_merged:
+                later = range(last, len(points))
+                last = max(later, key=lambda i: (points[i].allocated, i)) + 1
+            del points[last:]
+        return kept
 
     def findings(self, *, ended: bool = False) -> tuple[Finding, ...]:
         """Return the present findings.
@@ -317,7 +337,7 @@ class Track:
         steps, verb = fmt.count(round(lasted), "step"), "rose" if ended else "has risen"
         return Finding(
             "rise",
-            f"allocated {verb} {_format_rate(rate, 1, 'step')}, in {steps}"
+            f"allocated {verb} {format_rate(rate, 'step')}, in {steps}"
             + ("" if ended else " so far"),
             f"{ALL_ALLOCATED}; {_describe_slope('steps')}",
             rate,
@@ -456,9 +476,9 @@ def find_growth(
     if growth_rate is None or growth_rate.low * lasted < LEAST_GROWTH:
         return None
     if per == "step":
-        rate, over = _format_rate(growth_rate, 1, "step"), f"in {fmt.count(round(lasted), 'step')}"
+        rate, over = format_rate(growth_rate, "step"), f"in {fmt.count(round(lasted), 'step')}"
     else:
-        rate, over = _format_rate(growth_rate, 60, "min"), f"over {fmt.duration(lasted)}"
+        rate, over = format_rate(growth_rate, "min", 60), f"over {fmt.duration(lasted)}"
     part = "steps" if per == "step" else "time"
     return Finding(
         key,
@@ -473,14 +493,37 @@ def _describe_slope(part: str) -> str:
     return f"Theil-Sen slope through the lowest reading of each block of {part}"
 
 
-def _format_rate(growth_rate: GrowthRate, times: float, per: str) -> str:
-    """Return the rate and its bounds in one unit: ``3.1 MiB/min, 2.8 to 3.4 (95%)``."""
+def format_rate(growth_rate: GrowthRate, per: str, times: float = 1.0) -> str:
+    """Return the rate and its bounds in one unit: ``3.1 MiB/min, 2.8 to 3.4 (95%)``.
+
+    The bounds are rounded outwards: the interval includes what it included before.
+
+    Args:
+        growth_rate: the rate in bytes.
+        per: unit of the time or the steps.
+        times: number of the rate's units in one of that unit.
+    """
     rates = [times * value for value in (growth_rate.rate, growth_rate.low, growth_rate.high)]
-    power = min(4, max(0, math.floor(math.log(max(rates), 1024))))
-    half_width = (growth_rate.high - growth_rate.low) / 2 / growth_rate.rate
-    rate, low, high = (plain(significant(rate / 1024**power, half_width or None)) for rate in rates)
-    interval = "" if low == high else f", {low} to {high} (95%)"
-    return f"{rate} {_UNITS[power]}/{per}{interval}"
+    most, power = max(map(abs, rates)), 0
+    while most >= 1000 and power < len(_UNITS) - 1:
+        most, power = most / 1024, power + 1
+    half_width = times * (growth_rate.high - growth_rate.low) / 2
+
+    def rounded(value: float, mode: str = ROUND_HALF_EVEN) -> str:
+        return _format_rounded(value / 1024**power, half_width / 1024**power, mode)
+
+    rate, low, high = rates
+    interval = ""
+    if rounded(low) != rounded(high):
+        interval = f", {rounded(low, ROUND_FLOOR)} to {rounded(high, ROUND_CEILING)} (95%)"
+    return f"{rounded(rate)} {_UNITS[power]}/{per}{interval}"
+
+
+def _format_rounded(value: float, half_width: float, mode: str) -> str:
+    """Return the digits that the interval supports."""
+    if not value:
+        return "0"
+    return plain(significant(value, half_width / abs(value) or None, rounding=mode))
 
 
 def _compute_minima(first: _Point, other: _Point) -> _Point:

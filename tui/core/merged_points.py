@@ -47,6 +47,11 @@ class MergedPoints(Generic[Point]):
             self._missing_in_last += self._readings_per_point
         self._readings_per_point *= 2
 
+    @property
+    def has_merged(self) -> bool:
+        """True if points comprise several readings."""
+        return self._readings_per_point > 1
+
     def copy(self) -> MergedPoints[Point]:
         """Return a copy that later readings do not change."""
         copied = copy.copy(self)

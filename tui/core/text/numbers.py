@@ -23,22 +23,23 @@ SizeFormat = Callable[[int | None], str]
 """Formats a size; a pane uses one format for all sizes."""
 
 
-def significant(value: float, half_width: float | None, least: int = 1) -> Decimal:
+def significant(
+    value: float, half_width: float | None, least: int = 1, rounding: str = ROUND_HALF_EVEN
+) -> Decimal:
     """Round to the supported digits, at least ``least`` and at most :data:`MOST_DIGITS`.
 
     Args:
         value: finite and not zero.
         half_width: half of the confidence interval relative to the value; ``None`` if unknown.
         least: least number of digits.
+        rounding: a rounding mode of :mod:`decimal`.
     """
     number = Decimal(repr(float(value)))
     digits = MOST_DIGITS
     if half_width is not None and half_width > 0:
         last_digit = (abs(number) * Decimal(repr(float(half_width)))).adjusted()
         digits = min(MOST_DIGITS, max(least, number.adjusted() - last_digit + 1))
-    rounded = number.quantize(
-        Decimal(1).scaleb(number.adjusted() - digits + 1), rounding=ROUND_HALF_EVEN
-    )
+    rounded = number.quantize(Decimal(1).scaleb(number.adjusted() - digits + 1), rounding=rounding)
     if rounded.adjusted() > number.adjusted():  # 9.996 became 10.00: one digit too many
         rounded = rounded.quantize(Decimal(1).scaleb(rounded.adjusted() - digits + 1))
     return rounded

@@ -141,8 +141,9 @@ class Allocator:
         """
         last = self._trend
         if last is None or ended or self.figures.at - last.at >= TREND_S:
-            findings = self.track.findings(ended=ended)
-            last = Trend(self.figures.at, self.track.growth(), self.track.growth_per, findings)
+            track = self.track.before_end() if ended else self.track
+            findings = track.findings(ended=ended)
+            last = Trend(self.figures.at, track.growth(), track.growth_per, findings)
             self._trend = last
         return last
 

@@ -180,7 +180,7 @@ def explanation_report(explanation: Explanation) -> Json:
         "used": explanation.used,
         "device_bytes": explanation.device_bytes,
         "device": explanation.device_words,
-        "refusal": explanation.refusal,
+        "refusal": explanation.refusal or None,
         "account": [
             {"name": row.name, "bytes": row.bytes, "share": row.share, "words": row.description}
             for row in explanation.account
@@ -243,7 +243,7 @@ def _top(site: SiteRow) -> Json:
 
 
 def _advice(advice: Remedy) -> Json:
-    return {"what": advice.what, "why": advice.why}
+    return {"what": advice.what, "why": advice.why, "helps": not advice.futile}
 
 
 def diff_report(differences: dict[int, Difference], a: str, b: str) -> Json:

@@ -54,6 +54,7 @@ def explain(evidence: Evidence) -> Explanation:
     cause = find_leading_cause(evidence, account, leak, device)
     where, backward = find_place(evidence)
     conclusion = conclude(evidence, account, leak, device, cause)
+    refusal = _describe_refusal(evidence) if cause in LIVE_CAUSES else ""
     failure = format_failure(where, step=evidence.step, thread=evidence.thread, backward=backward)
     return Explanation(
         line=f"{failure}. {_omit_place(conclusion, where)}",
@@ -67,8 +68,8 @@ def explain(evidence: Evidence) -> Explanation:
         device_words=describe_capacity(evidence, device),
         account=account.rows,
         advice=advise(evidence, account, leak, cause, where),
-        unavailable=_list_unavailable(evidence, where, device),
-        refusal=_describe_refusal(evidence) if cause in LIVE_CAUSES else "",
+        unavailable=_list_unavailable(evidence, where, device, refusal),
+        refusal=refusal,
         failure=failure,
     )
 
@@ -127,7 +128,9 @@ def _omit_place(conclusion: str, where: Frame | None) -> str:
     return conclusion if where is None else conclusion.replace(f" ({format_line(where)})", "")
 
 
-def _list_unavailable(evidence: Evidence, where: Frame | None, device: Capacity) -> dict[str, str]:
+def _list_unavailable(
+    evidence: Evidence, where: Frame | None, device: Capacity, refusal: str
+) -> dict[str, str]:
     reasons = {}
     if where is None:
         reasons["where"] = "the request has no recorded Python frame"
@@ -137,6 +140,8 @@ def _list_unavailable(evidence: Evidence, where: Frame | None, device: Capacity)
         reasons["device_bytes"] = (
             "only the exception's text or a watched run has the device's total"
         )
+    if not refusal:
+        reasons["refusal"] = "the cause says what refused the request"
     return reasons
 
 
@@ -162,7 +167,7 @@ def explain_later(step: int | None, total: int | None) -> Explanation:
         device_words="not known" if total is None else round_size(total),
         account=(),
         advice=(),
-        unavailable=dict.fromkeys(("where", "cause", "account", "advice"), why),
+        unavailable=dict.fromkeys(("where", "cause", "account", "advice", "refusal"), why),
     )
 
 

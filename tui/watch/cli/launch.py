@@ -95,9 +95,9 @@ class RunOutcome:
 
     @property
     def tracks(self) -> list[tuple[int, str, Track]]:
-        """Pid, device name and track of each sampled device."""
+        """Pid, device name and track of each sampled device, until its process ended."""
         return [
-            (process.description.pid, name, device.track)
+            (process.description.pid, name, device.track.before_end())
             for process in self.processes.seen.values()
             for name, device in process.devices.items()
         ]
@@ -510,10 +510,15 @@ def _growth(
     """Return bytes per step or per second with the bounds of the 95% interval, by device."""
     growth: dict[str, dict[str, float | str]] = {}
     for of, device, track in outcome.tracks:
-        grows = track.growth()
-        if of == pid and grows is not None:
+        if of != pid:
+            continue
+        grows, per = track.growth(), track.growth_per
+        if grows is None:
+            risen = [each for each in track.findings(ended=True) if each.growth is not None]
+            grows, per = (risen[0].growth, risen[0].per) if risen else (None, per)
+        if grows is not None:
             rates = {"rate": grows.rate, "low": grows.low, "high": grows.high}
-            growth[device] = {**rates, "per": track.growth_per}
+            growth[device] = {**rates, "per": per}
     if not growth:
         unavailable[f"{path}.growth"] = NEVER_KNOWN
     return growth or None

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tui.allocators.findings import TOO_SHORT, Finding, GrowthRate, describe_full
+from tui.allocators.findings import TOO_SHORT, Finding, GrowthRate, describe_full, format_rate
 from tui.allocators.messages import CPU_BUILD
 from tui.core.text import numbers as text
 from tui.core.text.commands import shorten_command
 from tui.core.text.glyphs import clean
-from tui.core.text.numbers import plain, significant
 from tui.devices.views.process_memory import finding_lines
 from tui.kit.lines import Line, TextStyle, cell_len, fit, paragraph
 from tui.snapshots.explain.explanation import Explanation
@@ -33,7 +32,6 @@ NO_CUDA_YET = (
 )
 MOST_ROWS = 3
 """The most rows of an OOM's account on the page of its run; the verdict shows all."""
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def format_run_duration(run: StartedRun, now: float, *, is_running: bool) -> str:
@@ -240,35 +238,15 @@ def _describe_growth(subject: str, growth: GrowthRate | None, per: str, why: str
     if growth is None:
         return f"growth of {subject}: {why}"
     if growth.low > 0 and not growth.steady:
-        return f"{subject} grew, but not steadily: {_format_rates(growth, per)}"
+        return f"{subject} grew, but not steadily: {format_rate(growth, per)}"
     if growth.low > 0:
-        return f"{subject} grows {_format_rates(growth, per)}"
+        return f"{subject} grows {format_rate(growth, per)}"
     if growth.high < 0:
         falls = GrowthRate(-growth.rate, -growth.high, -growth.low)
-        return f"{subject} falls {_format_rates(falls, per)}"
+        return f"{subject} falls {format_rate(falls, per)}"
     if growth.low == growth.high == 0:
-        return f"{subject} does not grow: {_format_rates(growth, per)}"
-    return f"{subject} may grow, fall or stay: {_format_rates(growth, per)}"
-
-
-def _format_rates(growth: GrowthRate, per: str) -> str:
-    """Return the rate and its bounds in one unit: ``3.1 MiB/step, 2.8 to 3.4 (95%)``."""
-    values = (growth.rate, growth.low, growth.high)
-    most = max(abs(value) for value in values)
-    power = 0
-    while most >= 1000 and power < len(_UNITS) - 1:
-        most, power = most / 1024, power + 1
-    half = (growth.high - growth.low) / 2
-    rate, low, high = (_format_rounded(value / 1024**power, half / 1024**power) for value in values)
-    interval = "" if low == high else f", {low} to {high} (95%)"
-    return f"{rate} {_UNITS[power]}/{per}{interval}"
-
-
-def _format_rounded(value: float, half_width: float) -> str:
-    if not value:
-        return "0"
-    # Show the digits that the interval supports, not all digits of the number.
-    return plain(significant(value, half_width / abs(value) if half_width else None))
+        return f"{subject} does not grow: {format_rate(growth, per)}"
+    return f"{subject} may grow, fall or stay: {format_rate(growth, per)}"
 
 
 def summarize_memory(row: WatchedDevice) -> str:
