@@ -461,6 +461,8 @@ def test_what_tensors_have_themselves_is_freed_neither_by_detach_nor_without_gra
         "(deque(maxlen=N), clear())"
     )
     assert "but 6.5 GiB is in the tensors themselves" in first.why
+    keyed = inventory(MODEL, replace(held, kind="dict"), remainder=200, steps=growing(100, 16, 429))
+    assert explain(evidence(keyed)).advice[0].what.endswith("(pop() of old keys, clear())")
     assert not any("no_grad" in remedy.what or "item()" in remedy.what for remedy in others)
 
 

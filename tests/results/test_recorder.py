@@ -195,6 +195,9 @@ async def test_a_comparison_is_kept_once_it_is_done(tmp_path: Path) -> None:
     assert describe_outcome(record) == (
         "2.00x slower with cudnn.benchmark off, 2.00 ms instead of 1.00 ms"
     )
+    cancelled = replace(comparison, status="cancelled", pairs_wanted=10, reason="kept")
+    record = replace(found[0].record, comparison=cancelled)
+    assert describe_outcome(record) == "cancelled after 3 of 10 pairs: so far 2.00x"
     unclear = replace(comparison, verdict="unclear", ratio=1.02, ci95=(0.97, 1.08), pair_ratios=())
     record = replace(found[0].record, comparison=unclear)
     assert describe_outcome(record) == "unclear: 0.97–1.08x with cudnn.benchmark"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.screens.results import timing
 from workloads import catalog
 from workloads.measure import comparison
-from workloads.measure.comparison import ArmSample, Pair
+from workloads.measure.comparison import PAIRS_KEPT, ArmSample, Pair
 from workloads.protocol import wire
 from workloads.protocol.messages import (
     EVENTS,
@@ -115,6 +115,7 @@ def test_an_arm_that_does_not_end_well_ends_the_comparison_and_keeps_the_pairs(
     assert isinstance(told, Compared)
     assert told.done
     assert (told.comparison.status, told.comparison.pairs) == (status, 1)
+    assert (told.comparison.reason == PAIRS_KEPT) is (status == "cancelled")
 
 
 def test_a_run_that_had_to_be_ended_keeps_its_estimate() -> None:

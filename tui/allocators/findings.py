@@ -356,7 +356,7 @@ class Track:
     def _find_edge(self, *, ended: bool) -> Finding | None:
         if not self._retries:
             return None
-        (first, before, ooms_before), (last, now, ooms) = self._retries[0], self._retries[-1]
+        (_, before, ooms_before), (last, now, ooms) = self._retries[0], self._retries[-1]
         if now <= before:
             return None
         # Each OOM flushes the cache too: a request for more than the device has does not show
@@ -366,7 +366,7 @@ class Track:
         often = fmt.count(now - before, "time")
         if now - before == 1:
             often, means = "once", means if at_edge else "at an OOM"
-        seconds = last - first
+        seconds = last - next(at for at, count, _ in self._retries if count > before)
         whose = "its" if ended else "the"
         lately = f" in {whose} last {fmt.duration(seconds)}" if seconds >= 1 else ""
         return Finding(

@@ -10,6 +10,9 @@ from workloads.measure import estimates
 from workloads.protocol.messages import Budget, Compare
 from workloads.protocol.results import Arm, Comparison, Setting, Verdict
 
+PAIRS_KEPT = "the pairs so far are kept"
+"""Reason in the result of a cancelled comparison."""
+
 FRESH_PAIRS: dict[Budget, int] = {"quick": 3, "normal": 5, "careful": 10}
 """Pairs of processes: three detect a difference of some 10%, five of 5%, ten of 2%."""
 BLOCK_PAIRS: dict[Budget, int] = {"quick": 12, "normal": 24, "careful": 80}

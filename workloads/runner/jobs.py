@@ -155,7 +155,9 @@ class ProcessesJob:
             return event
         result = event.decode(Finished).result
         if result.status != "ok" or result.time is None:
-            return self.end(result.status, result.reason or "no time was taken")
+            kept = result.status == "cancelled" and self._pairs
+            reason = comparison.PAIRS_KEPT if kept else result.reason or "no time was taken"
+            return self.end(result.status, reason)
         self._parameters = {**result.parameters, **result.chosen}
         for warning in result.warnings:
             flag = self._request.flag

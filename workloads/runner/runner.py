@@ -11,6 +11,7 @@ import selectors
 import time
 from collections import deque
 
+from workloads.measure.comparison import PAIRS_KEPT
 from workloads.protocol import process, wire
 from workloads.protocol.messages import (
     Cancel,
@@ -274,7 +275,7 @@ class Runner:
             self._supervisor.end("a device error has left it unusable; the next run gets a new one")
         if job is not None and not job.done and received.kind is Finished:
             if self._cancelling:
-                self._output.send(job.end("cancelled", "the pairs so far are kept"))
+                self._output.send(job.end("cancelled", PAIRS_KEPT))
             else:
                 self._prepare_request(job)
 

@@ -101,7 +101,7 @@ def compare_blocks(
         status, reason = outcome(error, request.device)
         retain_device_error(error, reason)
         if status == "cancelled":
-            reason = "the pairs so far are kept"
+            reason = comparison.PAIRS_KEPT
         return replace(so_far(), status=status, reason=reason)
 
 

@@ -411,4 +411,7 @@ def describe_outcome(record: Record) -> str:
         if before is None or after is None or compared.verdict not in ("faster", "slower"):
             return f"{outcome} with {flag}"
         return f"{outcome} with {flag}, {text.seconds(after)} instead of {text.seconds(before)}"
+    if compared is not None and compared.status == "cancelled" and compared.ratio is not None:
+        pairs = f"{compared.pairs} of {text.count(compared.pairs_wanted, 'pair')}"
+        return f"cancelled after {pairs}: so far {text.ratio(compared.ratio)}"
     return (record.reason or "") if record.median_s is None or record.status != "ok" else ""

@@ -211,6 +211,7 @@ def make_leak(
         graphs=graphs,
         viewed=holder.viewed if isinstance(holder, Container) else 0,
         empties=holder.empties if isinstance(holder, Container) else None,
+        is_dict=isinstance(holder, Container) and holder.kind == "dict",
     )
 
 

@@ -127,10 +127,15 @@ def _advise_on_list(leak: Leak, place: str, clause: str) -> Iterator[Remedy]:
         )
         return
     yield Remedy(
-        f"bound the length of {leak.name}{place} (deque(maxlen=N), clear()), or store its tensors "
+        f"bound the length of {leak.name}{place} ({_list_bounds(leak)}), or store its tensors "
         "on the host with .cpu(), or summaries with item()",
         f"its tensors carry no graph, so detach() alone does not help; {clause}",
     )
+
+
+def _list_bounds(leak: Leak) -> str:
+    """Return the calls that bound the length of a collection."""
+    return "pop() of old keys, clear()" if leak.is_dict else "deque(maxlen=N), clear()"
 
 
 def _are_views(leak: Leak) -> bool:
@@ -198,7 +203,7 @@ def _advise_on_graphs(
         own = round_size(min(leak.reachable, leak.bytes))
         yield Remedy(
             f"store detach().cpu() of each tensor in {name}{place}, or bound its length "
-            "(deque(maxlen=N), clear())",
+            f"({_list_bounds(leak)})",
             f"{carry}, but {own} is in the tensors themselves: neither detach() alone nor "
             "torch.no_grad() frees that",
         )

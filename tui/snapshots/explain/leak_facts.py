@@ -47,6 +47,8 @@ class Leak:
     """Names of other tensors whose bytes are counted with it."""
     empties: Frame | None = None
     """A line that removes items: the collection may have a limit that it has not reached."""
+    is_dict: bool = False
+    """True if its items have keys."""
 
 
 def describe_site(growth: Growth) -> str:
