@@ -21,7 +21,7 @@ async def test_from_the_gpus_account_to_the_table_to_the_process_and_back() -> N
         await at.tell(seen(NOW - 0.1))
         assert at.session.torch_is_looked_at
         split = at.row(f"{STRANGER}")
-        for words in ("allocated 2.0", "cached 1.5", "context 614"):
+        for words in ("allocated 2.0", "cached 1.5", "python train.py"):
             assert words in split
         # 4.1 of 139.8 GiB have no room in this bar.
         assert GLYPHS.slices["other_cached"] not in at.rows[2].partition("││")[2][:-1]
@@ -47,6 +47,10 @@ async def test_from_the_gpus_account_to_the_table_to_the_process_and_back() -> N
             assert label not in at.rows[-1]
         await at.press("slash", "s", "t")
         assert f"Memory of {STRANGER}" in at.rows[1]
+        assert "x end" in at.rows[-1]
+        await at.press("x")
+        assert f"End process {STRANGER}?" in at.text
+        await at.press("escape")
         await at.tell(
             seen(NOW, held=int(6.1 * GIB)), said(figures(allocated=3 * GIB, ooms=4, at=NOW + 0.5))
         )

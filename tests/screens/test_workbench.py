@@ -241,6 +241,17 @@ async def test_space_switches_the_flag_under_the_cursor() -> None:
         assert on.asked[1:] == [("set_flag", "cudnn.benchmark", False)]
 
 
+async def test_each_arrow_and_j_and_k_move_between_flags() -> None:
+    async with running() as on:
+        await on.press("F", "down", "space", "k", "up", "space")
+        assert on.asked == [
+            ("set_flag", "cudnn.deterministic", True),
+            ("set_flag", "cudnn.enabled", False),
+        ]
+        await on.press("j", "space")
+        assert on.asked[2:] == [("set_flag", "cudnn.benchmark", True)]
+
+
 async def test_c_compares_again_what_was_compared() -> None:
     async with running((80, 24), "one gpu", *compared("cudnn.enabled", "mlp")) as on:
         await on.press("F", "left", "c")

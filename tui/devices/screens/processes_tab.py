@@ -496,15 +496,19 @@ class ProcessesTab(CommandScreen):
         return replace(
             now,
             pane=now.pane if self.memory is None else self.memory.id,
-            on_process=self.memory is None and self._process() is not None,
+            on_process=self._process() is not None,
             can_go_back=bool(self.pane.pattern) or self.memory is not None,
         )
 
     def _process(self) -> GpuProcess | None:
-        """Return the process under the cursor if it can receive a signal, else ``None``."""
+        """Return the process under the cursor, or shown, if it can receive a signal."""
         row = self.pane.selected
         if self.pane.machine.host:
             return None  # a signal never goes to another host
+        if self.memory is not None and (
+            row is None or row.pid != self.memory.allocator.process.pid
+        ):
+            return None  # the shown process has ended, and the cursor is on another
         return row if row is not None and refusal(row) is None else None
 
     def resumed(self, event: events.ScreenResume) -> None:

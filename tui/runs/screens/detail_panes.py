@@ -37,11 +37,13 @@ FIRST = "cudnn.benchmark"
 
 
 class BackendSwitches(LinesView):
-    """The list of switches; left and right move the cursor, up and down scroll."""
+    """The list of switches; arrows move the cursor, and beyond the ends up and down scroll."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left", "move(-1)", show=False),
         Binding("right", "move(1)", show=False),
+        Binding("up,k", "move_or_scroll(-1)", show=False),
+        Binding("down,j", "move_or_scroll(1)", show=False),
         Binding("enter", "choose", show=False),
     ]
 
@@ -101,6 +103,13 @@ class BackendSwitches(LinesView):
         top, height = self.scroll_offset.y, self.size.height
         if not top <= line < top + height:
             self.scroll_to(y=line, animate=False)
+
+    def action_move_or_scroll(self, by: int) -> None:
+        """Move the cursor, or scroll where there is no further switch."""
+        before = self.flag
+        self.action_move(by)
+        if self.flag == before:
+            self.scroll_relative(y=by, animate=False)
 
     def action_choose(self) -> None:
         """Choose the switch under the cursor."""
