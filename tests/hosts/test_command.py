@@ -17,6 +17,7 @@ from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import Gpu, Scenario, busy_box, uuid
 from tests.screens.helpers import gpu, sample
 from tests.tiers import VARIANT
+from tui.core.text.numbers import size
 from tui.devices.cli.hosts import (
     choose_exit_code,
     explain_no_gpu,
@@ -107,6 +108,18 @@ def test_a_wait_that_cannot_end_ends_at_once() -> None:
         ((starting,), 1),
     ):
         assert explain_no_gpu(newest, hosts) == ""
+
+
+def test_a_wait_for_more_than_any_gpu_has_ends_at_once() -> None:
+    here = HostSample("here", sample(gpu()), None)
+    total = here.sample.devices[0].memory.total
+    assert total is not None
+    assert explain_no_gpu((here,), 1, total) == ""
+    assert explain_no_gpu((here,), 1, 2 * total) == (
+        f"no GPU here can have so much free: the largest has {size(total)} in all, less than"
+        f" {size(2 * total)}"
+    )
+    assert explain_no_gpu((here,), 2, 2 * total) == "", "another host may have one"
 
 
 def test_it_fails_where_no_gpu_becomes_free_in_time(boxes: Boxes) -> None:

@@ -94,14 +94,16 @@ async def _follow(
         if criteria is None:
             return rows.failed
         met = any(free_devices((event,), criteria))
-        return met or rows.failed or bool(explain_no_gpu(tuple(newest.values()), len(hosts)))
+        known = tuple(newest.values())
+        return met or rows.failed or bool(explain_no_gpu(known, len(hosts), criteria))
 
     if criteria is not None:
         print_notice(describe_wait(hosts, criteria, options.seconds))
     await watch_hosts(hosts, apply, pythons=pythons, within_s=options.seconds)
     rows.end()
     ordered = tuple(newest[host.name] for host in hosts if host.name in newest)
-    hopeless = explain_no_gpu(ordered, len(hosts)) if criteria is not None and not met else ""
+    is_unmet = criteria is not None and not met
+    hopeless = explain_no_gpu(ordered, len(hosts), criteria or 0) if is_unmet else ""
     if options.json:
         print_json({"hosts": [event_json(event) for event in ordered]})
     elif not options.jsonl:
@@ -134,7 +136,7 @@ def describe_wait(hosts: Sequence[HostAddress], least_bytes: int, seconds: float
     return f"waiting for a GPU with {criteria}, on {names}{end}"
 
 
-def explain_no_gpu(newest: Sequence[HostEvent], hosts: int) -> str:
+def explain_no_gpu(newest: Sequence[HostEvent], hosts: int, least_bytes: int = 0) -> str:
     """Return why no GPU can become free on any host; empty while one may.
 
     A host that was not reached may have GPUs, and so may one whose NVML has not answered yet.
@@ -142,12 +144,21 @@ def explain_no_gpu(newest: Sequence[HostEvent], hosts: int) -> str:
     Args:
         newest: the newest event of each host with one.
         hosts: the number of hosts.
+        least_bytes: the least free bytes.
     """
     samples = [event.sample for event in newest if isinstance(event, HostSample)]
-    if len(samples) < hosts or any(map(_may_have_gpu, samples)):
+    if len(samples) < hosts:
         return ""
     where = "here" if [event.host for event in newest] == [HERE.name] else "on any of these hosts"
-    return f"no GPU can become free: there is no GPU and no NVIDIA driver {where}"
+    if not any(map(_may_have_gpu, samples)):
+        return f"no GPU can become free: there is no GPU and no NVIDIA driver {where}"
+    totals = [device.memory.total for sample in samples for device in sample.devices]
+    known = [total for total in totals if total is not None]
+    silent = any(sample.nvml_silent_s is not None for sample in samples)
+    if silent or not known or len(known) < len(totals) or max(known) >= least_bytes:
+        return ""
+    sizes = f"the largest has {fmt.size(max(known))} in all, less than {fmt.size(least_bytes)}"
+    return f"no GPU {where} can have so much free: {sizes}"
 
 
 def _may_have_gpu(sample: Sample) -> bool:
