@@ -364,7 +364,7 @@ def test_the_histories_of_a_process_have_one_scale_just_above_the_highest() -> N
     rule, *rows = [plain(row) for row in process_history(gauge, recent, 80, 13)]
     assert "zoomed, last" in rule
     tops = {tuple(row.split()[1:3]) for row in rows if "GiB" in row}
-    assert tops == {("12.0", "GiB")}
+    assert tops == {("6.0", "GiB")}
 
 
 def test_growth_is_a_sentence_with_its_source() -> None:

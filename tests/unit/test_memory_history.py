@@ -64,7 +64,7 @@ def test_a_rounded_size_is_the_next_power_of_two_or_half_as_much_again(size: int
         (12.0, "16.0 GiB"),
         (11.5, "12.0 GiB"),
         (130.0, "139.8 GiB"),
-        (0.1, "12.0 GiB"),
+        (0.1, "3.0 GiB"),
     ],
 )
 def test_the_scale_ends_just_above_the_highest_reading(used: float, words: str) -> None:

@@ -73,7 +73,7 @@ HEADROOM = 1.03
 never fills the picture."""
 FEW = 4
 """There are few readings until they fill one ``FEW``-th of a picture."""
-LEAST_SHARE = 16
+LEAST_SHARE = 64
 """The scale of the memory ends at a ``LEAST_SHARE``-th of the total at least, so that an idle GPU
 looks idle."""
 ZOOMED = "zoomed"
