@@ -149,6 +149,15 @@ def test_the_row_of_what_an_oom_ended_has_the_figures_of_then(read: bool) -> Non
     assert "n/a" not in said
 
 
+def test_a_figure_of_nvml_that_torch_s_has_outgrown_is_changing() -> None:
+    row = device()
+    assert row.figures is not None
+    older = replace(row, placed=replace(row.placed, process=row.figures.reserved - 1))
+    assert "changing" not in plain(device_line(row, 200))
+    assert "changing" in plain(device_line(older, 200))
+    assert "changing" not in plain(device_line(replace(older, ended="ended"), 200))
+
+
 def test_the_state_of_a_process_is_told_in_its_row() -> None:
     def state(row: WatchedDevice) -> str:
         return plain(device_line(row, 200)).split("  ")[-1]

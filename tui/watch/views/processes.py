@@ -90,6 +90,14 @@ def _figure_cell(render: _FormatRow) -> Callable[[WatchedDevice], Span]:
     return cell
 
 
+def _process(row: WatchedDevice) -> str:
+    """Return NVML's figure of the process, unless it is older than torch's and too small by now."""
+    process, figures = row.placed.process, row.figures
+    if process is not None and figures is not None and not row.ended:
+        return "changing" if figures.reserved > process else text.size(process)
+    return text.size(process)
+
+
 def _state(row: WatchedDevice) -> Span:
     return Span(*describe_state(row))
 
@@ -109,7 +117,7 @@ COLUMNS: tuple[Column[WatchedDevice], ...] = (
         leaves=3,
     ),
     Column(
-        "process", 9, _figure_cell(lambda row: text.size(row.placed.process)),
+        "process", 9, _figure_cell(_process),
         gap=1, drop_order=3, leaves=9,
     ),
     Column(
