@@ -49,7 +49,7 @@ from tui.rehearsal.device.settings import DeviceSettings, state_folder  # noqa: 
 from tui.runs.session.session import Session  # noqa: E402
 from tui.runs.state.events import FlagSet  # noqa: E402
 from tui.runs.state.state import WorkbenchState  # noqa: E402
-from workloads.protocol.flag_words import format_setting  # noqa: E402
+from workloads.protocol.flag_words import PRECISION, format_setting  # noqa: E402
 from workloads.protocol.results import Setting  # noqa: E402
 
 PLACE = ROOT / "tui" / "recordings"
@@ -207,7 +207,7 @@ async def play(
         _require(not _list_doubts(session.state), f"{LOSS}: {_list_doubts(session.state)}")
         show("It loses: launching takes longer than computing", LOSS)
         await asyncio.sleep(READ_S - STEP_S)
-        show("Swept over widths: where the lines cross, the GPU wins", LOSS, view="detail")
+        show("Swept over widths: the GPU wins once they are wide enough", LOSS, view="detail")
         await asyncio.sleep(READ_S)
         session.set_parameters(CONVOLUTION, dict(convolution))
         name, settings = flag
@@ -221,7 +221,8 @@ async def play(
             all(each and each.verdict == "faster" for each in verdicts), f"{name} does not pay"
         )
         gain = min(each.ratio for each in verdicts if each and each.ratio)
-        show(f"It pays: {gain:.2g} times as fast with {on}", CONVOLUTION)
+        cost = ", at a lower precision" if name.endswith(PRECISION) else ""
+        show(f"It pays: {gain:.2g} times as fast with {on}{cost}", CONVOLUTION)
         await asyncio.sleep(READ_S)
         if alone:
             others.enter_context(neighbour(folder))
@@ -238,7 +239,7 @@ async def play(
         show("Out of memory. The verdict names the line", tab="snapshot", view="verdict")
         await asyncio.sleep(READ_S + STEP_S)
         for moment in MOMENTS:
-            words = "The timeline: a step for each batch, and none goes down"
+            words = "The timeline: each batch adds memory, and none frees it"
             show(words, tab="snapshot", view="timeline", moment=moment)
             await asyncio.sleep(STEP_S)
         for moment in MOMENTS[::2]:

@@ -171,7 +171,7 @@ def on_cpu(pid: int = STRANGER, *, seconds: int = 90, **changes: Any) -> Watched
     memory = ResidentMemory()
     for number in range(2 * seconds):
         memory.apply(NOW - seconds + number / 2, 300 * MIB + number * 2 * MIB)
-    trend = memory.trend(ended=True)
+    trend = memory.trend(ended=False)
     process = torch_process(pid, start=NOW - seconds, reason=CPU_BUILD, word="cpu")
     values: dict[str, Any] = {
         "process": process,

@@ -100,7 +100,7 @@ def test_a_run_on_the_cpu_keeps_its_program_after_the_end_without_its_workers() 
     assert row.host_rss == row.host_peak == GIB + 312 * MIB
     assert row.host_points[0].resident == GIB
     (finding,) = row.findings
-    assert finding.text.startswith("host memory grows 480 MiB/min")
+    assert finding.text.startswith("host memory grew 480 MiB/min")
 
 
 def test_processes_without_a_gpu_are_left_out_once_another_has_used_one() -> None:

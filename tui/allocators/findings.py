@@ -269,7 +269,7 @@ class Track:
         """
         idle = None if ended else self._find_idle()
         known = self._is_long_enough()
-        risen = self.growth_finding() if known else self._find_rise(ended=ended)
+        risen = self.growth_finding(ended=ended) if known else self._find_rise(ended=ended)
         edge = self._find_edge(ended=ended)
         findings = (risen, edge, idle, self._find_split())
         return tuple(finding for finding in findings if finding is not None)
@@ -306,12 +306,16 @@ class Track:
             return self._by_step()
         return [(point.at, point.allocated) for point in self._points]
 
-    def growth_finding(self) -> Finding | None:
-        """Return that the allocated memory grows; ``None`` if it does not, or not for certain."""
+    def growth_finding(self, *, ended: bool = False) -> Finding | None:
+        """Return that the allocated memory grows; ``None`` if it does not, or not for certain.
+
+        Args:
+            ended: the process has ended.
+        """
         if not self._is_long_enough():
             return None
         found = find_growth(
-            self._grows_over(), self.growth_per, "growth", "allocated", ALL_ALLOCATED
+            self._grows_over(), self.growth_per, "growth", "allocated", ALL_ALLOCATED, ended=ended
         )
         return None if found is None else replace(found, needs=self._find_need())
 
@@ -458,7 +462,13 @@ def describe_full(finding: Finding, free: int | None, steps_per_s: float | None)
 
 
 def find_growth(
-    points: Sequence[tuple[float, float]], per: GrowthPer, key: str, subject: str, source: str
+    points: Sequence[tuple[float, float]],
+    per: GrowthPer,
+    key: str,
+    subject: str,
+    source: str,
+    *,
+    ended: bool = False,
 ) -> Finding | None:
     """Return that a quantity grows; ``None`` if it does not, or not for certain.
 
@@ -468,6 +478,7 @@ def find_growth(
         key: key of the finding.
         subject: name of the quantity.
         source: source of the bytes.
+        ended: the process has ended.
     """
     # The cheapest test first: most quantities do not grow.
     if not grows_steadily(points):
@@ -482,7 +493,7 @@ def find_growth(
     part = "steps" if per == "step" else "time"
     return Finding(
         key,
-        f"{subject} grows {rate}, {over}",
+        f"{subject} {'grew' if ended else 'grows'} {rate}, {over}",
         f"{source}; {_describe_slope(part)}",
         growth_rate,
         per,

@@ -35,6 +35,8 @@ class ResidentTrend(NamedTuple):
     """Growth in bytes per second; ``None`` after too short a time."""
     finding: Finding | None
     """That it grows; ``None`` if it does not, or not for certain."""
+    ended: bool
+    """It is that of an ended process."""
 
 
 class ResidentMemory:
@@ -75,16 +77,21 @@ class ResidentMemory:
         newest = self.points[-1].at if self.points else 0.0
         last = self._trend
         # An ended process has the same points for good, and is drawn with each of the others.
-        if last is None or (ended and newest != last.at) or newest - last.at >= TREND_S:
-            last = self._trend = self._compute_trend(newest)
+        if (
+            last is None
+            or ended != last.ended
+            or (ended and newest != last.at)
+            or newest - last.at >= TREND_S
+        ):
+            last = self._trend = self._compute_trend(newest, ended=ended)
         return last
 
-    def _compute_trend(self, newest: float) -> ResidentTrend:
+    def _compute_trend(self, newest: float, *, ended: bool) -> ResidentTrend:
         points = [(point.at, float(point.resident)) for point in self.points]
         if not points or newest - points[0][0] < SHORTEST_GROWTH_S:
-            return ResidentTrend(newest, None, None)
-        finding = find_growth(points, "s", "host growth", "host memory", SOURCE)
-        return ResidentTrend(newest, growth(points), finding)
+            return ResidentTrend(newest, None, None, ended)
+        finding = find_growth(points, "s", "host growth", "host memory", SOURCE, ended=ended)
+        return ResidentTrend(newest, growth(points), finding, ended)
 
 
 def _higher(first: ResidentPoint, other: ResidentPoint) -> ResidentPoint:

@@ -226,27 +226,32 @@ def host_lines(row: WatchedDevice, cells: int) -> list[Line]:
 def format_growth(row: WatchedDevice) -> str:
     """Return the growth of allocated memory with its interval, or the reason it is unknown."""
     why = row.why_no_growth or "not known yet"
-    return _describe_growth("allocated", row.growth, row.growth_per, why)
+    return _describe_growth("allocated", row.growth, row.growth_per, why, ended=bool(row.ended))
 
 
 def format_host_growth(row: WatchedDevice) -> str:
     """Return the growth of host memory with its interval, or the reason it is unknown."""
-    return _describe_growth("host memory", row.host_growth, "s", TOO_SHORT)
+    ended = bool(row.ended)
+    return _describe_growth("host memory", row.host_growth, "s", TOO_SHORT, ended=ended)
 
 
-def _describe_growth(subject: str, growth: GrowthRate | None, per: str, why: str) -> str:
+def _describe_growth(
+    subject: str, growth: GrowthRate | None, per: str, why: str, *, ended: bool
+) -> str:
     if growth is None:
         return f"growth of {subject}: {why}"
     if growth.low > 0 and not growth.steady:
         return f"{subject} grew, but not steadily: {format_rate(growth, per)}"
     if growth.low > 0:
-        return f"{subject} grows {format_rate(growth, per)}"
+        return f"{subject} {'grew' if ended else 'grows'} {format_rate(growth, per)}"
     if growth.high < 0:
         falls = GrowthRate(-growth.rate, -growth.high, -growth.low)
-        return f"{subject} falls {format_rate(falls, per)}"
+        return f"{subject} {'fell' if ended else 'falls'} {format_rate(falls, per)}"
     if growth.low == growth.high == 0:
-        return f"{subject} does not grow: {format_rate(growth, per)}"
-    return f"{subject} may grow, fall or stay: {format_rate(growth, per)}"
+        verb = "did not grow" if ended else "does not grow"
+        return f"{subject} {verb}: {format_rate(growth, per)}"
+    verb = "may have grown, fallen or stayed" if ended else "may grow, fall or stay"
+    return f"{subject} {verb}: {format_rate(growth, per)}"
 
 
 def summarize_memory(row: WatchedDevice) -> str:
