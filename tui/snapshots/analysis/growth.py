@@ -501,14 +501,13 @@ def _describe_growth(
 
 
 def describe_growth(growth: Growth, verb: Literal["were", "are"] = "were") -> str:
-    """Describe growth in one sentence: site, bytes and count, start, pace."""
+    """Describe growth in one sentence: site, start, count and bytes."""
     ago = growth.seconds
     before = "" if ago is None else f" ({duration(ago) if ago >= 60 else seconds(ago)} before)"
     freed = "none was freed" if not growth.freed else f"{grouped(growth.freed)} others were freed"
     return (
-        f"{growth.label} grew steadily since event {growth.first}{before}, by"
-        f" {text(growth.per_event)} per event: {grouped(growth.count)} allocations {verb} live,"
-        f" {text(growth.live)}; {freed}"
+        f"{growth.label} grew steadily since event {growth.first}{before}:"
+        f" {grouped(growth.count)} allocations {verb} live, {text(growth.live)}; {freed}"
     )
 
 
