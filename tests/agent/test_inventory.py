@@ -255,6 +255,22 @@ def test_what_a_wrapper_holds_counts_for_the_wrapper() -> None:
     assert sizes == {"parameters": 4 * MIB, "optimizer state": 8 * MIB}
 
 
+class Net(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(MIB, device="cuda"))
+
+    def owner(self) -> str:
+        """Return the owner of the weight as it is found while a method runs."""
+        (part,) = taken().parts
+        return part.owner
+
+
+def test_a_model_in_its_own_method_has_the_program_s_name_for_it() -> None:
+    net = Net()
+    assert net.owner() == "net (Net)"
+
+
 def test_parameters_in_a_graph_that_no_optimizer_updates_are_counted() -> None:
     student, teacher, frozen, idle = (torch.nn.Linear(8, 8, device="cuda") for _ in range(4))
     frozen.requires_grad_(False)

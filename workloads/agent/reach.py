@@ -303,6 +303,9 @@ class Walk:
             return
         key = id(value)
         if key in self._seen:
+            if self.names.get(key) == "self":
+                # The frame of a method comes first; the program's own name says more.
+                self.names[key] = place.name
             return
         self._seen.add(key)
         self.visited += 1
