@@ -16,7 +16,7 @@ from tui.headless.script_run import ScriptEnd, run_script
 from tui.kit.command_line.output import OutputClosedError
 from tui.kit.lines import Span, TextStyle, line
 
-ROWS = [line(f"row {number}") for number in range(9)]
+ROWS = [line(f"row {number}") for number in range(20)]
 
 
 @pytest.fixture(autouse=True)
@@ -55,6 +55,16 @@ def test_a_part_that_would_move_another_off_waits_for_a_key() -> None:
 def test_a_long_part_has_pages_and_none_of_them_is_blank() -> None:
     assert _show(9) == ([GOES_ON], True)
     assert _show(5, blank_end=True) == ([], True)
+
+
+def test_a_long_part_begins_below_another_where_there_is_room(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(shutil, "get_terminal_size", lambda *_: os.terminal_size((80, 11)))
+    assert _show(2, 12) == ([GOES_ON], True)
+    assert len(capsys.readouterr().out.splitlines()) == 14
+    assert _show(3, 12) == (["next", GOES_ON], True), "too few rows are left"
+    assert _show(1, 18, blank_end=True) == ([GOES_ON], True)
 
 
 def test_colors_need_a_terminal_that_has_them(monkeypatch: pytest.MonkeyPatch) -> None:

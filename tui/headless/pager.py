@@ -9,6 +9,8 @@ from tui.headless.colored import print_lines
 from tui.kit.lines import Line, plain
 
 GOES_ON = "any key goes on, q ends"
+LEAST_ROWS = 8
+"""The fewest rows of a long part that begins below another one."""
 
 
 class Pager:
@@ -29,21 +31,25 @@ class Pager:
         return await self._wait(prompt)
 
     async def show(self, rows: Sequence[Line], prompt: str = GOES_ON) -> bool:
-        """Print a part, on a new page if it does not fit; return whether to go on.
+        """Print a part, on a new page if it fits there alone; return whether to go on.
 
         Args:
-            rows: the lines; more than a terminal has are divided into pages.
+            rows: the lines; more than a terminal has are divided into pages, of which the first
+                begins below the part before.
             prompt: shown at the end of a page, before this part.
         """
         most = max(1, shutil.get_terminal_size().lines - 1)  # one for the prompt
-        while len(rows) > 1 and len(rows) % most == 1 and not plain(rows[-1]):
-            rows = rows[:-1]  # a page with nothing on it
-        if self._unread and self._unread + len(rows) > most and not await self.confirm(prompt):
-            return False
-        for start in range(0, len(rows), most):
-            if start and not await self.confirm(GOES_ON):
+        room = most - self._unread
+        if self._unread and (len(rows) <= most or room < LEAST_ROWS) and len(rows) > room:
+            if not await self.confirm(prompt):
                 return False
-            page = rows[start : start + most]
+            room = most
+        while len(rows) > room and (len(rows) - room) % most == 1 and not plain(rows[-1]):
+            rows = rows[:-1]  # a page with nothing on it
+        pages = [rows[:room], *(rows[at : at + most] for at in range(room, len(rows), most))]
+        for number, page in enumerate(pages):
+            if number and not await self.confirm(GOES_ON):
+                return False
             print_lines(page)
             self._unread += len(page)
         return True
