@@ -354,7 +354,7 @@ def test_an_old_figure_stands_in_parentheses_and_with_its_age(cells: int) -> Non
     assert "2 d ago" in shown
     assert "not run" not in shown
     if cells > 79:
-        assert "2 d ago, driver 580" in shown
+        assert "2 d ago, driver 580.65" in shown
 
 
 def test_an_old_figure_that_is_not_to_be_trusted_keeps_its_mark() -> None:
@@ -362,10 +362,10 @@ def test_an_old_figure_that_is_not_to_be_trusted_keeps_its_mark() -> None:
     assert format_earlier(make_store().runs, doubtful).startswith("! 2.71 ms ")
     state = make_store("one gpu", EarlierRead(NOW, (doubtful,)))
     found = build_row(state.runs, state.runs.catalogue[0])
-    assert plain(found.state) == "! 2 d ago, driver 580"
+    assert plain(found.state) == "! 2 d ago, driver 580.65"
     state = make_store("one gpu", EarlierRead(NOW, (doubtful, _earlier("", days=3))))
     found = build_row(state.runs, state.runs.catalogue[0])
-    assert plain(found.state) == "cuda:0 2 d, cpu 3 d ago, driver 580, ! cuda:0"
+    assert plain(found.state) == "cuda:0 2 d, cpu 3 d ago, driver 580.65, ! cuda:0"
 
 
 @pytest.mark.parametrize("cells", [79, 119, 199])
@@ -380,7 +380,7 @@ def test_an_earlier_failure_is_shown_as_one(cells: int) -> None:
     assert "not run; earlier" not in text
     both = make_store("one gpu", EarlierRead(NOW, (failed, _earlier("", days=2))))
     found = build_row(both.runs, both.runs.catalogue[0])
-    assert plain(found.state) == "cuda:0 failed 2 d ago, cpu 2 d ago, driver 580"
+    assert plain(found.state) == "cuda:0 failed 2 d ago, cpu 2 d ago, driver 580.65"
 
 
 def test_an_old_figure_is_quiet_and_no_ratio_is_made_of_it() -> None:
@@ -389,7 +389,7 @@ def test_an_old_figure_is_quiet_and_no_ratio_is_made_of_it() -> None:
     found = build_row(state.runs, info)
     assert {found.cells[name].style.value for name in ("cpu", "cuda:0")} == {"quiet"}
     assert [span.style.value for span in found.state] == ["quiet"]
-    assert plain(found.state) == "cuda:0 2 d, cpu 3 d ago, driver 580"
+    assert plain(found.state) == "cuda:0 2 d, cpu 3 d ago, driver 580.65"
     assert found.cells["speed-up"].text == ""
     for event in ran("matmul", "cpu", median=0.412):
         state.publish(event)
@@ -397,7 +397,7 @@ def test_an_old_figure_is_quiet_and_no_ratio_is_made_of_it() -> None:
     assert found.cells["cpu"].text == "412 ms"
     assert found.cells["cuda:0"].text == "(2.71 ms)"
     assert found.cells["speed-up"].text == ""
-    assert plain(found.state).endswith("; 2 d ago, driver 580")
+    assert plain(found.state).endswith("; 2 d ago, driver 580.65")
 
 
 def test_only_what_was_measured_on_the_gpu_of_the_column_is_shown() -> None:

@@ -245,7 +245,8 @@ def _add_earlier(
     doubtful = [name for name, result in earlier.items() if not (result.trusted or result.failure)]
     doubt, place = mark_doubt(doubtful, earlier)
     if alone and forms[0] == NOT_RUN:
-        short = full.partition(",")[0] if full.count(",") == 1 else "earlier"
+        alike = len(set(_format_ages(state, earlier).values())) == 1
+        short = full.partition(",")[0] if alike else "earlier"
         return tuple((*doubt, Span(form, TextStyle.QUIET), *place) for form in (full, short))
     if alone or not forms[0]:
         return ()
@@ -269,22 +270,35 @@ def find_earlier(
 
 
 def format_earlier(state: RunsState, earlier: Mapping[str, EarlierResult]) -> str:
-    """Format the age of earlier results: ``2 d ago, driver 580``; per device if ages differ."""
+    """Format the age of earlier results: ``2 d ago, driver 580.65``; per device if ages differ.
+
+    The driver, or without one torch, is named if it is not the present one.
+    """
+    ages = _format_ages(state, earlier)
     # Not "failed 2 d, cpu 3 d ago": it did not fail for two days.
     each, last = (" ago", "") if any(old.failure for old in earlier.values()) else ("", " ago")
-    ages = {
-        name: f"{'failed ' if result.failure else ''}{text.old(state.now - result.at)}{each}"
-        for name, result in earlier.items()
-    }
     main = list(earlier.values())[-1]
     version, component = (main.driver, "driver") if main.driver else (main.torch, "torch")
-    short = version.partition(".")[0] if main.driver else ".".join(version.split(".")[:2])
-    software = f", {component} {short}" if version else ""
-    if len({*ages.values()}) == 1:
-        words = ages.popitem()[1]
+    sample, environment = state.machine.sample, state.machine.environment
+    if main.driver:
+        present = sample.driver.version if sample else None
     else:
-        words = ", ".join(f"{name} {age}" for name, age in reversed(ages.items()))
+        present = environment.torch if environment else None
+    short = ".".join(version.split(".")[:2])
+    software = f", {component} {short}" if version and version != present else ""
+    if len({*ages.values()}) == 1:
+        words = f"{ages.popitem()[1]}{each}"
+    else:
+        words = ", ".join(f"{name} {age}{each}" for name, age in reversed(ages.items()))
     return f"{words}{last}{software}"
+
+
+def _format_ages(state: RunsState, earlier: Mapping[str, EarlierResult]) -> dict[str, str]:
+    """Return the ages of earlier results by device: ``2 d``, ``failed 2 d``."""
+    return {
+        name: f"{'failed ' if result.failure else ''}{text.old(state.now - result.at)}"
+        for name, result in earlier.items()
+    }
 
 
 def find_shown_runs(
