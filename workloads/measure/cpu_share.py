@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TOO_MANY = 0.1
-"""Cores busy with other processes, beyond those our threads leave free, that spoil a timing."""
+"""Cores busy with other processes, beyond those our threads leave free, from which a timing's
+blocks do not show how far it is from that of an idle machine."""
 NOTICEABLE = 0.06
 """Such cores that a timing mentions. Where threads wait for each other, a call takes longer by as
 much as one core gives away: with 2 threads on 2 cores, a product took 3%, 6%, 10% and 18% longer
@@ -109,13 +110,23 @@ def _process_s(pid: int) -> float:
 
 
 def disturbed(others: float | None, threads: int) -> bool:
-    """Return whether others kept so many cores busy that a timing is not to be trusted.
+    """Return whether others kept so many cores busy that a timing has no interval.
 
     Args:
         others: busy cores, from :func:`other_cores`.
         threads: number of our working threads.
     """
     return lost_cores(others, threads) > TOO_MANY
+
+
+def has_unknown_effect(others: float | None, threads: int) -> bool:
+    """Return whether others kept so many cores busy that their effect on a time is not known.
+
+    Args:
+        others: busy cores, from :func:`other_cores`.
+        threads: number of our working threads.
+    """
+    return lost_cores(others, threads) > UNKNOWN_EFFECT
 
 
 def lost_cores(others: float | None, threads: int) -> float:

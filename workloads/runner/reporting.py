@@ -212,9 +212,10 @@ def warnings(measured: Timing, device_type: str) -> tuple[str, ...]:
     """Return doubts about a time: other processes, page faults, launch time, spread."""
     lines = []
     if device_type == "cpu":
-        lost = cpu_share.lost_cores(measured.other_cpu_cores, torch.get_num_threads())
-        if lost > cpu_share.UNKNOWN_EFFECT:
-            lines.append(f"{_OTHERS_USED}{measured.other_cpu_cores:.1f} cores: {UNTRUSTED}")
+        others, threads = measured.other_cpu_cores, torch.get_num_threads()
+        lost = cpu_share.lost_cores(others, threads)
+        if cpu_share.has_unknown_effect(others, threads):
+            lines.append(f"{_OTHERS_USED}{others:.1f} cores: {UNTRUSTED}")
         elif lost > cpu_share.NOTICEABLE:
             lines.append(f"up to {lost:.0%} of the time may be that of other programs")
     faults = measured.faults_per_call or 0.0
@@ -273,7 +274,7 @@ def _warn_beside(study: Study, result: RunResult) -> tuple[str, ...]:
     busy = {
         name: others.cores
         for name, others in study.beside.items()
-        if others.cores is not None and cpu_share.disturbed(others.cores, threads)
+        if others.cores is not None and cpu_share.has_unknown_effect(others.cores, threads)
     }
     if not busy:
         return result.warnings
@@ -311,7 +312,7 @@ def find_pair_warning(others: Others, device: str) -> tuple[str, ...]:
     cores = others.cores
     if torch.device(device).type != "cpu" or cores is None:
         return ()
-    if not cpu_share.disturbed(cores, torch.get_num_threads()):
+    if not cpu_share.has_unknown_effect(cores, torch.get_num_threads()):
         return ()
     return (f"{_OTHERS_USED}{cores:.1f} cores: {UNTRUSTED_VERDICT}",)
 
