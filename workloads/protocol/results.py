@@ -132,6 +132,8 @@ OUT_OF_MEMORY = "out of memory: "
 """Beginning of the reason of a run for which the device had no memory."""
 UNTRUSTED = "do not trust this figure"
 """End of a warning about a time that says nothing of the workload."""
+IMPOSSIBLE = "of the limit is impossible"
+"""Words of the warning that a rate exceeds what its device can reach: its time is wrong."""
 UNTRUSTED_VERDICT = "do not trust this verdict"
 """End of a warning about a comparison that says nothing of its settings."""
 Verdict = Literal["faster", "slower", "same", "unclear"]

@@ -28,6 +28,7 @@ from workloads.protocol.messages import (
 )
 from workloads.protocol.process import Channel
 from workloads.protocol.results import (
+    IMPOSSIBLE,
     OUT_OF_MEMORY,
     UNTRUSTED,
     UNTRUSTED_VERDICT,
@@ -344,7 +345,7 @@ def _exceeded(limit: Limit) -> tuple[str, ...]:
     if limit.basis == "measured":
         words = "of the ceiling measured here: the ceiling is too low or the time is wrong"
     else:
-        words = "of the limit is impossible: the time is wrong, or less was done than counted"
+        words = f"{IMPOSSIBLE}: the time is wrong, or less was done than counted"
     return (f"{limit.fraction:.0%} {words}",)
 
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from tui.runs.state.result_format import list_rates
 from workloads.protocol import messages
 from workloads.protocol.results import (
+    IMPOSSIBLE,
     UNTRUSTED,
     Arm,
     Comparison,
@@ -326,7 +327,12 @@ def is_trusted(result: RunResult) -> bool:
 
 def is_trusted_with(warnings: Sequence[str]) -> bool:
     """Return whether none of a result's warnings says that its time is not to be trusted."""
-    return not any(warning.endswith(UNTRUSTED) for warning in warnings)
+    return not any(warning.endswith(UNTRUSTED) or IMPOSSIBLE in warning for warning in warnings)
+
+
+def is_impossible(result: RunResult) -> bool:
+    """Return whether the result has a rate that its device cannot reach."""
+    return any(IMPOSSIBLE in warning for warning in result.warnings)
 
 
 def get_timed_result(run: RunState | None) -> RunResult | None:
@@ -343,9 +349,12 @@ def get_valid_result(run: RunState | None) -> RunResult | None:
 def are_comparable(first: RunResult, second: RunResult) -> bool:
     """Return whether two times can be compared: correct results of the same sizes and bytes.
 
+    A time with an impossible rate compares with none.
     A copy to a device moves other bytes than one within host memory.
     """
     if not (may_claim(first) and may_claim(second)) or first.chosen != second.chosen:
+        return False
+    if is_impossible(first) or is_impossible(second):
         return False
     bytes_moved, others = _compute_bytes(first), _compute_bytes(second)
     return bytes_moved is None or others is None or math.isclose(bytes_moved, others, rel_tol=0.01)

@@ -39,6 +39,7 @@ from tui.runs.state.runs import (
     RunState,
     find_limited_rate,
     get_timed_result,
+    is_impossible,
 )
 from tui.runs.sweeps.sweep_result import choose_base_device, compute_speed_up
 from tui.runs.views.chart import finding_lines, missing_lines
@@ -180,6 +181,9 @@ def compared_lines(runs: Mapping[str, RunState | None], cells: int) -> list[Line
         ratio = compute_speed_up(runs[device], runs[base])
         if ratio is None:
             words = f"{device} and {base} ran sizes of their own: their times do not compare"
+            wrong = [name for name in (device, base) if (at := results[name]) and is_impossible(at)]
+            if wrong:
+                words = f"no speed-up: the rate on {' and '.join(wrong)} is impossible"
             rows += paragraph(words, cells, TextStyle.QUIET, indent="  ")
             continue
         faster, slower = (device, base) if ratio >= 1 else (base, device)
