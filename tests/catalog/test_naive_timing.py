@@ -29,7 +29,7 @@ def test_a_product_is_timed_by_each_clock_there_is_with_the_rate_that_implies() 
     # On the CPU both clocks agree but for noise.
     assert result.figures["too_fast"].value is None
     assert "is done when it returns" in result.unavailable["figures.too_fast"]
-    assert "no limit is known yet" in result.unavailable["tables.clocks.of the limit"]
+    assert "no limit was known during this run" in result.unavailable["tables.clocks.of the limit"]
 
 
 def test_an_implied_rate_is_laid_beside_the_limit_where_one_is_known() -> None:

@@ -148,7 +148,7 @@ def test_the_text_gives_the_cause_then_what_helps_then_the_figures(tmp_path: Pat
         "Could not allocate",
         "Requested at",
         "OOM 1 of 1 in process",
-        "ended with exit code 1",
+        "; stored in ",  # torch aborts now and then as it exits after an OOM of a backward pass
         "  cuda:0: peak 6.",
     )
     places = [printed.find(words) for words in order]

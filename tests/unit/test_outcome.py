@@ -137,7 +137,7 @@ def test_the_bars_of_a_group_are_in_proportion(cells: int) -> None:
     assert abs(min(map(len, bars)) - full / 2) <= 1
     words = " ".join(map(plain, rows))
     assert "2.00x" in words
-    assert "1 not measured: " in " ".join(words.split())
+    assert "1 not run: " in " ".join(words.split())
 
 
 def test_a_group_tells_failures_from_what_was_not_run() -> None:
@@ -145,7 +145,7 @@ def test_a_group_tells_failures_from_what_was_not_run() -> None:
     rows = group_lines(make_store("no gpu", *failed).runs, "compute", ["matmul", "mlp"], 80)
     words = " ".join(map(plain, rows))
     assert "1 failed: matmul" in words
-    assert "1 not measured: mlp; r runs the group" in words
+    assert "1 not run: mlp; r runs the group" in words
 
 
 # ---- an interval -------------------------------------------------------------------------------

@@ -266,6 +266,9 @@ def format_list_title(
     doubtful = sum(bool(row.marks) for row in listing.rows) if listing is not None else 0
     if doubtful:
         words.append(f"{doubtful} with warnings")
+    failed = sum(row.status == "failed" for row in listing.rows) if listing is not None else 0
+    if failed:
+        words.append(f"{failed} failed")
     if listing is not None:
         words += _name_shared(listing)
     if not stores:

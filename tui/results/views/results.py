@@ -101,6 +101,8 @@ def build_list_table(
         number = f"the newest {len(rows)} of {text.count(total, 'result')}"
     doubtful = sum(bool(row.marks) for row in rows)
     doubts = [f"{doubtful} with warnings ({glyphs.GLYPHS.warning})"] if doubtful else []
+    failed = sum(row.status == "failed" for row in rows)
+    doubts += [f"{failed} failed"] if failed else []
     return Table(
         "results",
         ", ".join((number, *doubts, *shared)),

@@ -76,7 +76,7 @@ def group_lines(state: RunsState, group: str, names: Sequence[str], cells: int) 
     if failed:
         rows += paragraph(f"{len(failed)} failed: {', '.join(failed)}", cells, TextStyle.BAD)
     if waiting:
-        words = f"{len(waiting)} not measured: {', '.join(waiting)}; r runs the group"
+        words = f"{len(waiting)} not run: {', '.join(waiting)}; r runs the group"
         rows += paragraph(words, cells, TextStyle.QUIET)
     return rows
 
@@ -113,8 +113,10 @@ def _draw_bars(
         assert result is not None
         assert result.time is not None
         drawn = Span(left(draw_bar(time / full, room), room), style_of_device(device))
-        words = right(format_median(result.time), TIME_CELLS)
-        rows.append(fit_line(line(f"  {left(device, label_cells)} ", drawn, f" {words}"), cells))
+        words = Span(f" {right(format_median(result.time), TIME_CELLS)}")
+        if _failed(runs[device]):
+            words = Span(f"{words.text} failed", TextStyle.BAD)
+        rows.append(fit_line(line(f"  {left(device, label_cells)} ", drawn, words), cells))
     return rows
 
 

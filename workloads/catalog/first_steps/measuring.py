@@ -39,7 +39,7 @@ def _clocks(
         study.row("clocks", name, second, rate, 100 * limit.fraction if limit else None)
     if study.limit(precision, 1.0) is None:
         study.unavailable["tables.clocks.of the limit"] = (
-            "no limit is known yet: a ceiling is measured once the run is done"
+            "no limit was known during this run: one is measured after it, for the next"
         )
 
 
