@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tui.allocators.findings import Finding, GrowthPer, GrowthRate, Track
+from tui.allocators.findings import Finding, GrowthPer, GrowthRate
 from tui.devices.state.watched_processes import Allocator, WatchedProcesses
 from tui.snapshots.explain.evidence import Circumstances, Evidence, Holder, Rate
 from tui.snapshots.explain.explain import explain, explain_driver_oom, explain_later
@@ -33,8 +33,9 @@ from tui.watch.state.run import GpuOccupancy, WatchedDevice, find_total, full_gp
 FROM_OUTSIDE = "torch's figures, read from outside"
 
 
-def growth_of(track: Track) -> Rate | None:
+def growth_of(seen: Allocator) -> Rate | None:
     """Return the growth rate of allocated memory if the figures prove a growth, else ``None``."""
+    track = seen.track.before_end() if seen.ended else seen.track
     return _find_rate(track.growth(), track.growth_per, track.findings())
 
 
@@ -132,7 +133,7 @@ def circumstances(
     return Circumstances(
         watched=True,
         recorded=log.records,
-        growth=None if seen is None else growth_of(seen.track),
+        growth=None if seen is None else growth_of(seen),
         holders=_find_holders(log.pid, oom, seen, gpu),
         total=find_total(gpu, None if seen is None else seen.placed),
         known=known,
