@@ -53,7 +53,7 @@ async def test_a_longer_text_stays_longer() -> None:
 async def test_a_key_of_another_tab_says_which() -> None:
     async with running((80, 24)) as on:
         await on.press("W")
-        await on.until(lambda: toast_rows(on) == ["W verdict: a key of tab 3, Snapshot"])
+        await on.until(lambda: toast_rows(on) == ["W verdict: a key of tabs 3 and 5"])
 
 
 async def test_the_help_is_not_covered_by_an_older_answer() -> None:
