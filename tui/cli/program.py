@@ -156,7 +156,7 @@ COMMANDS: dict[str, ListedCommand] = {
     # Show.
     "demo": ListedCommand(
         "tui.recordings.cli",
-        "Play a story of a minute: simulated GPUs, invented times.",
+        "Play a story of a minute, recorded on one NVIDIA H200.",
         subcommand="DEMO_SUBCOMMAND",
         passes={"play": "tui.app.start:play_recording"},
     ),
