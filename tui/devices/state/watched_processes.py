@@ -92,6 +92,8 @@ class Trend(NamedTuple):
     growth: GrowthRate | None
     growth_per: GrowthPer
     findings: tuple[Finding, ...]
+    ended: bool = False
+    """It is that of an ended process."""
 
 
 class Allocator:
@@ -139,11 +141,17 @@ class Allocator:
         Args:
             ended: the process has ended.
         """
-        last = self._trend
-        if last is None or ended or self.figures.at - last.at >= TREND_S:
+        last, newest = self._trend, self.figures.at
+        # An ended process has the same readings for good, and is drawn with each of the others.
+        if (
+            last is None
+            or ended != last.ended
+            or (ended and newest != last.at)
+            or newest - last.at >= TREND_S
+        ):
             track = self.track.before_end() if ended else self.track
             findings = track.findings(ended=ended)
-            last = Trend(self.figures.at, track.growth(), track.growth_per, findings)
+            last = Trend(newest, track.growth(), track.growth_per, findings, ended)
             self._trend = last
         return last
 

@@ -25,6 +25,7 @@ from tui.kit.table import REST, Column, Layout, fit_columns, largest_first, wide
 from tui.results.store.queries import Listing, find_session
 from tui.results.store.records import StoredRow, name_fact
 from tui.results.views.row_texts import (
+    count_problems,
     format_date,
     format_figures,
     format_name,
@@ -263,14 +264,8 @@ def format_list_title(
         words.append(f"by {order}")
     if marked:
         words.append(f"{text.count(len(marked), 'result')} marked")
-    doubtful = sum(bool(row.marks) for row in listing.rows) if listing is not None else 0
-    if doubtful:
-        words.append(f"{doubtful} with warnings")
-    failed = sum(row.status == "failed" for row in listing.rows) if listing is not None else 0
-    if failed:
-        words.append(f"{failed} failed")
     if listing is not None:
-        words += _name_shared(listing)
+        words += [*count_problems(listing.rows), *_name_shared(listing)]
     if not stores:
         words.append("this session stores none (--no-store)")
     return "   ".join(words)

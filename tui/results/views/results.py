@@ -33,6 +33,7 @@ from tui.results.store.records import (
 )
 from tui.results.store.statistics import FEWEST, FEWEST_SESSIONS, Spread, compute_spread
 from tui.results.views.row_texts import (
+    count_problems,
     format_date,
     format_name,
     format_results,
@@ -99,10 +100,7 @@ def build_list_table(
     number = text.count(len(rows), "result")
     if total is not None and total > len(rows):
         number = f"the newest {len(rows)} of {text.count(total, 'result')}"
-    doubtful = sum(bool(row.marks) for row in rows)
-    doubts = [f"{doubtful} with warnings ({glyphs.GLYPHS.warning})"] if doubtful else []
-    failed = sum(row.status == "failed" for row in rows)
-    doubts += [f"{failed} failed"] if failed else []
+    doubts = count_problems(rows, f" ({glyphs.GLYPHS.warning})")
     return Table(
         "results",
         ", ".join((number, *doubts, *shared)),

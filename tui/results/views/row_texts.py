@@ -46,6 +46,19 @@ def name_rows(rows: Sequence[StoredRow]) -> tuple[str, ...]:
     return tuple(map(name, rows))
 
 
+def count_problems(rows: Sequence[StoredRow], mark: str = "") -> list[str]:
+    """Count the results with warnings and the failed ones: ``2 with warnings``, ``1 failed``.
+
+    Args:
+        rows: the results.
+        mark: follows the words about warnings.
+    """
+    doubtful = sum(bool(row.marks) for row in rows)
+    failed = sum(row.status == "failed" for row in rows)
+    counts = ((doubtful, f"with warnings{mark}"), (failed, "failed"))
+    return [f"{number} {words}" for number, words in counts if number]
+
+
 def format_short_time(at: float, now: float | None = None) -> str:
     """Format a local time to the minute; in another year, the date alone.
 

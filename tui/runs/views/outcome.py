@@ -180,10 +180,11 @@ def compared_lines(runs: Mapping[str, RunState | None], cells: int) -> list[Line
             continue
         ratio = compute_speed_up(runs[device], runs[base])
         if ratio is None:
-            words = f"{device} and {base} ran sizes of their own: their times do not compare"
             wrong = [name for name in (device, base) if (at := results[name]) and is_impossible(at)]
             if wrong:
                 words = f"no speed-up: the rate on {' and '.join(wrong)} is impossible"
+            else:
+                words = f"{device} and {base} ran sizes of their own: their times do not compare"
             rows += paragraph(words, cells, TextStyle.QUIET, indent="  ")
             continue
         faster, slower = (device, base) if ratio >= 1 else (base, device)

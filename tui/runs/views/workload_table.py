@@ -278,11 +278,12 @@ def format_earlier(state: RunsState, earlier: Mapping[str, EarlierResult]) -> st
     # Not "failed 2 d, cpu 3 d ago": it did not fail for two days.
     each, last = (" ago", "") if any(old.failure for old in earlier.values()) else ("", " ago")
     main = list(earlier.values())[-1]
-    version, component = (main.driver, "driver") if main.driver else (main.torch, "torch")
     sample, environment = state.machine.sample, state.machine.environment
     if main.driver:
+        component, version = "driver", main.driver
         present = sample.driver.version if sample else None
     else:
+        component, version = "torch", main.torch
         present = environment.torch if environment else None
     short = ".".join(version.split(".")[:2])
     software = f", {component} {short}" if version and version != present else ""

@@ -93,9 +93,9 @@ def _figure_cell(render: _FormatRow) -> Callable[[WatchedDevice], Span]:
 def _process(row: WatchedDevice) -> str:
     """Return NVML's figure of the process, unless it is older than torch's and too small by now."""
     process, figures = row.placed.process, row.figures
-    if process is not None and figures is not None and not row.ended:
-        return "changing" if figures.reserved > process else text.size(process)
-    return text.size(process)
+    if process is None or figures is None or row.ended or figures.reserved <= process:
+        return text.size(process)
+    return "changing"
 
 
 def _state(row: WatchedDevice) -> Span:
