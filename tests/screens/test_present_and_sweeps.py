@@ -49,6 +49,8 @@ ASKED = workload(
     "first_steps",
     "placing tensors",
     question="Does a tensor move in place?",
+    choices=("yes", "no"),
+    right_choice=2,
     answer="No: its .to returns a copy.",
     script="print(1)\nprint(2)\n",
 )
@@ -69,8 +71,11 @@ async def test_a_page_of_the_first_steps_ends_with_its_question_and_enter_answer
         assert "Question: Does a tensor move in place?" in app.text
         assert "enter shows the answer" in app.text
         assert "enter answer" in app.rows[-1]
+        assert "2 no" in app.text
+        assert "▸ 2 no" not in app.text
         assert "returns a copy" not in app.text
         await app.press("enter")
+        assert "▸ 2 no" in app.text
         assert "Answer: No: its .to returns a copy." in app.text
         assert "enter" not in app.rows[-1]
         await app.press("n")

@@ -16,7 +16,8 @@ from tests.terminal.terminal import PROGRAM, Terminal
 from tests.tiers import VARIANT
 
 RUNS = "any key runs it, q ends"
-ASKS = "any key shows the answer, q ends"
+ASKS = "1, 2 or 3 answers, any other key goes on, q ends"
+ASKS_AGAIN = "1, 2 or 3 answers, any other key shows the answer, q ends"
 LEARN = (*PROGRAM, "learn", "--device", "cpu")
 
 
@@ -63,20 +64,49 @@ def test_a_key_shows_the_answer_and_another_goes_on(
     with Terminal((*LEARN, *stand_in, "--from", "device_list"), *size) as terminal:
         text = go_to(terminal, ASKS)
         assert "Question: nvidia-smi" in text
-        assert "printed by the script" in text
-        assert "Answer" not in text
+        assert "What torch sees" not in text
         assert not echoes(terminal)
         terminal.keys(" ")
+        terminal.until_shows("What torch sees", "any key")
+        text = go_to(terminal, ASKS_AGAIN)
+        assert "printed by the script" in text
+        assert "You chose" not in text
+        assert "Answer" not in text
+        terminal.keys(" ")
         text = terminal.until_shows("Answer: Not always.", "any key goes on to placement")
-        assert ASKS not in text
+        assert "2 is right." in text
+        assert ASKS_AGAIN not in text
         terminal.keys("\r")
-        terminal.until_shows("2 of 13", PROMPT)
-        assert "Question: batch.to(device)" in go_to(terminal, ASKS)
+        terminal.until_shows("2 of 13", "Question: batch.to(device)", ASKS)
         terminal.keys("q")
         assert terminal.exit_code() == 0
         words = " ".join(terminal.text().split())
         assert words.endswith("Continue with: gpu-workbench learn --from placement")
         assert echoes(terminal)
+
+
+def test_a_digit_answers_before_the_run_and_is_judged_after_it(
+    stand_in: tuple[str, str],
+) -> None:
+    with Terminal((*LEARN, *stand_in, "--from", "model_on_cpu"), 120, 60) as terminal:
+        go_to(terminal, ASKS)
+        terminal.keys("1")
+        terminal.until_shows("You chose 1. The answer comes after the run.", PROMPT)
+        text = go_to(terminal, "any key goes on to tiny_model")
+        assert ASKS_AGAIN not in text
+        assert "You chose 1, but 3 is right." in text
+        assert "▸ 3 no" in text
+        terminal.keys(" ")
+        terminal.until_shows("13 of 13", ASKS)
+        terminal.keys("1")
+        terminal.until_shows("You chose 1. The answer", PROMPT)
+        while "first steps." not in terminal.text():
+            terminal.keys(" ")
+            terminal.until(lambda shown: PROMPT in shown or "first steps." in shown)
+        assert "You chose 1: right." in terminal.text()
+        assert terminal.exit_code() == 0
+        words = " ".join(terminal.text().split())
+        assert "These were the first steps. 1 of your 2 answers was right." in words
 
 
 def test_the_walk_begins_with_the_list_of_steps_and_goes_back(stand_in: tuple[str, str]) -> None:
@@ -87,14 +117,10 @@ def test_the_walk_begins_with_the_list_of_steps_and_goes_back(stand_in: tuple[st
         terminal.until_shows("enter begins with 9,")
         terminal.keys("2\r")
         go_to(terminal, "2 of 13")
-        go_to(terminal, ASKS)
-        terminal.keys(" ")
-        terminal.until_shows("any key goes on to device_mismatch, b back, l list, q ends")
+        go_to(terminal, "any key goes on to device_mismatch, b back, l list, q ends")
         terminal.keys("b")
         go_to(terminal, "1 of 13")
-        go_to(terminal, ASKS)
-        terminal.keys(" ")
-        terminal.until_shows("any key goes on to placement")
+        go_to(terminal, "any key goes on to placement")
         terminal.keys("l")
         terminal.until_shows("enter begins with 1, or type a number")
         terminal.keys("q")
@@ -103,9 +129,7 @@ def test_the_walk_begins_with_the_list_of_steps_and_goes_back(stand_in: tuple[st
 
 def test_the_list_has_the_steps_before_the_first_one_too(stand_in: tuple[str, str]) -> None:
     with Terminal((*LEARN, *stand_in, "--from", "3")) as terminal:
-        go_to(terminal, ASKS)
-        terminal.keys(" ")
-        terminal.until_shows("any key goes on to comparing_results, b back, l list, q ends")
+        go_to(terminal, "any key goes on to comparing_results, b back, l list, q ends")
         terminal.keys("l")
         terminal.until_shows("enter begins with 1, or type a number")
         terminal.keys("q")
@@ -117,11 +141,13 @@ def test_a_step_begins_with_its_title_and_a_key_runs_its_script(
     stand_in: tuple[str, str],
 ) -> None:
     with Terminal((*LEARN, *stand_in, "--from", "1"), 80, 16) as terminal:
-        # The script begins below, as far as it has room.
-        text = terminal.until_shows("1 of 13   device_list", "any key goes on, q ends")
+        terminal.until_shows("1 of 13   device_list", ASKS)
+        terminal.keys(" ")
+        # The script begins below what it does, as far as it has room.
+        text = terminal.until_shows("What torch sees", "any key goes on, q ends")
         assert "The script" in text
         assert "Look for" not in go_to(terminal, RUNS)
-        assert "Look for" in go_to(terminal, ASKS)
+        assert "Look for" in go_to(terminal, ASKS_AGAIN)
         terminal.keys("q")
         assert terminal.exit_code() == 0
     with Terminal((*LEARN, *stand_in, "--from", "1"), 80, 16) as terminal:
@@ -133,7 +159,7 @@ def test_a_step_begins_with_its_title_and_a_key_runs_its_script(
 
 def test_after_the_answer_of_a_single_step_the_command_ends(stand_in: tuple[str, str]) -> None:
     with Terminal((*LEARN, *stand_in, "device_list")) as terminal:
-        go_to(terminal, ASKS)
+        go_to(terminal, ASKS_AGAIN)
         terminal.keys("x")
         assert terminal.exit_code() == 0
         assert "Answer: Not always." in terminal.text()
@@ -144,11 +170,11 @@ def test_after_the_answer_of_a_single_step_the_command_ends(stand_in: tuple[str,
 def test_a_key_typed_before_the_question_does_not_answer_it() -> None:
     # The real runner, which leaves time for the keys.
     with Terminal((*LEARN, "device_list"), 120, 100) as terminal:
-        terminal.until_shows("list of devices", RUNS)
+        go_to(terminal, RUNS)
         terminal.keys("\r")
         terminal.until_shows("running the script")
         terminal.keys("\r", "\r")
-        assert "Answer" not in terminal.until_shows(ASKS)
+        assert "Answer" not in terminal.until_shows(ASKS_AGAIN)
 
 
 @pytest.mark.parametrize("by", ["key", "signal"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import groupby
+from typing import Any
 
 import pytest
 
@@ -63,5 +64,22 @@ def test_a_question_needs_an_answer() -> None:
     with pytest.raises(ValueError, match="workload asked: give both question= and answer="):
 
         @workload(group="mine", title="x", about="X.", look_for="X.", question="Why?")
+        def asked(_on: Place) -> Case:
+            return Case(lambda: None)
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"question": "Why?", "answer": "So.", "choices": ("a",), "right_choice": 1}, "2 to 9"),
+        ({"question": "Why?", "answer": "So.", "choices": ("a", "b")}, "a number from 1 to 2"),
+        ({"question": "Why?", "answer": "So.", "right_choice": 1}, "give 2 to 9 choices"),
+        ({"choices": ("a", "b"), "right_choice": 1}, "choices= need a question="),
+    ],
+)
+def test_the_choices_of_a_question_contain_the_right_one(given: dict[str, Any], why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+
+        @workload(group="mine", title="x", about="X.", look_for="X.", **given)
         def asked(_on: Place) -> Case:
             return Case(lambda: None)

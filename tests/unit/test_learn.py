@@ -20,13 +20,15 @@ from tui.headless.learn import (
     code_part,
     contents,
     figures_part,
-    introduction,
     script_part,
+    title_lines,
 )
 from tui.headless.on_a_gpu import ON_A_GPU, describe_on_a_gpu
+from tui.headless.quiz import Quiz, choice_keys, parse_choice
 from tui.headless.script_run import ScriptEnd
 from tui.kit.command_line.output import UsageError
 from tui.kit.lines import plain, width
+from tui.runs.views.question import answer_lines, question_lines
 from workloads import catalog
 from workloads.declare.workload import infos
 from workloads.protocol.groups import FIRST_STEPS
@@ -83,20 +85,13 @@ def test_a_step_has_its_whole_script() -> None:
 
 
 @pytest.mark.parametrize("cells", [80, 120])
-def test_a_step_is_introduced_by_what_it_shows_and_its_code(cells: int) -> None:
+def test_a_step_begins_with_its_title_and_without_a_script_shows_what_is_timed(cells: int) -> None:
     info = workload("placement", FIRST_STEPS, "placing tensors")
-    rows = [*introduction(info, 2, 13, cells), *code_part(info, cells)]
-    assert max(map(width, rows)) <= cells
-    text = [plain(row) for row in rows]
-    assert text[0].startswith("── 2 of 13   placement: placing tensors ──")
-    assert width(rows[0]) == cells
-    assert text[2:] == [
-        "Two square matrices multiplied.",
-        "",
-        "What is timed",
-        "  c = a @ b",
-        "",
-    ]
+    (title, blank) = title_lines(info, 2, 13, cells)
+    assert plain(title).startswith("── 2 of 13   placement: placing tensors ──")
+    assert width(title) == cells
+    assert not blank
+    assert [plain(row) for row in code_part(info, cells)] == ["What is timed", "  c = a @ b", ""]
 
 
 def test_a_script_that_fails_says_how_it_ended() -> None:
@@ -146,7 +141,9 @@ def test_without_a_terminal_a_step_is_printed_with_its_answer_and_nothing_is_sto
     assert "warning: " not in done.stdout
     assert not re.search(r"\d [mµn]?s\b", done.stdout)
     words = " ".join(done.stdout.split())
-    assert words.endswith(f"Question: {info.question} Answer: {info.answer}")
+    first, second, third = info.choices
+    choices = f"1 {first} ▸ 2 {second} 3 {third} 2 is right."
+    assert words.endswith(f"Question: {info.question} {choices} Answer: {info.answer}")
     assert not list((tmp_path / "state").glob("*.db"))
 
 
@@ -158,6 +155,8 @@ def test_as_json_it_is_one_object_with_questions_and_results(tmp_path: Path) -> 
     (step,) = found["steps"]
     assert (step["number"], step["name"]) == (len(STEPS), STEPS[-1])
     assert step["question"].endswith("?")
+    assert len(step["choices"]) == 3
+    assert step["right_choice"] == 1
     assert step["answer"].endswith(".")
     assert [result["status"] for result in step["results"]] == ["ok"]
 
@@ -173,6 +172,72 @@ def test_the_contents_number_the_steps() -> None:
     assert rows[0].startswith("13 first steps")
     assert rows[1].startswith("   1  device_list ")
     assert rows[13].startswith("  13  ")
+    assert rows[14:] == [""]
+
+
+def test_each_first_step_has_a_question_with_three_choices_that_fit_a_line() -> None:
+    asked = [info for info in infos() if info.group == FIRST_STEPS]
+    for info in asked:
+        assert len(info.choices) == len(set(info.choices)) == 3, info.name
+        assert all(len(choice) <= 60 for choice in info.choices), info.name
+    # The right one is as often the first as the last.
+    assert {info.right_choice for info in asked} == {1, 2, 3}
+
+
+def test_a_question_marks_its_right_choice_with_the_answer_only() -> None:
+    info = workload(
+        "x", question="Why?", choices=("so", "because " + "x" * 20), right_choice=2, answer="It is."
+    )
+    assert [plain(row) for row in question_lines(info, 30)] == [
+        "Question: Why?",
+        "    1 so",
+        "    2 because",
+        "      " + "x" * 20,
+    ]
+    marked = [plain(row) for row in question_lines(info, 30, answered=True)]
+    assert marked[1:3] == ["    1 so", "  ▸ 2 because"]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "verdict"),
+    [(0, "2 is right."), (1, "You chose 1, but 2 is right."), (2, "You chose 2: right.")],
+)
+def test_an_answer_says_whether_the_choice_was_right(chosen: int, verdict: str) -> None:
+    info = workload("x", question="Why?", choices=("a", "b"), right_choice=2, answer="It is.")
+    rows = [plain(row) for row in answer_lines(info, 60, chosen)]
+    assert rows == [verdict, "Answer: It is."]
+
+
+def test_a_question_without_choices_has_only_its_answer() -> None:
+    info = workload("x", question="Why?", answer="It is.")
+    assert [plain(row) for row in question_lines(info, 60, answered=True)] == ["Question: Why?"]
+    assert [plain(row) for row in answer_lines(info, 60)] == ["Answer: It is."]
+
+
+@pytest.mark.parametrize(
+    ("key", "number"), [("1", 1), ("3", 3), ("4", 0), ("0", 0), ("12", 0), ("²", 0), ("", 0)]
+)
+def test_a_digit_picks_a_choice(key: str, number: int) -> None:
+    info = workload("x", question="Why?", choices=("a", "b", "c"), right_choice=2, answer="b")
+    assert choice_keys(info) == "1, 2 or 3"
+    assert parse_choice(info, key) == number
+
+
+def test_the_score_counts_the_first_choice_of_each_question() -> None:
+    quiz = Quiz()
+    first, second = (
+        workload(name, question="Why?", choices=("a", "b"), right_choice=1, answer="a")
+        for name in ("first", "second")
+    )
+    assert quiz.format_score() == ""
+    quiz.store(first, 0)
+    assert quiz.chosen(first) == 0
+    quiz.store(first, 2)
+    assert quiz.format_score() == "Your answer was wrong."
+    quiz.store(first, 1)
+    assert quiz.chosen(first) == 2
+    quiz.store(second, 1)
+    assert quiz.format_score() == "1 of your 2 answers was right."
 
 
 @pytest.mark.parametrize(

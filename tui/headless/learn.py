@@ -1,4 +1,4 @@
-"""``gpu-workbench learn``: the first steps one by one: script, its output, figures, question."""
+"""``gpu-workbench learn``: the first steps one by one: question, script, figures, answer."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from tui.headless.catalogue import CatalogueOptions, print_problems
 from tui.headless.colored import print_lines
 from tui.headless.on_a_gpu import describe_on_a_gpu
 from tui.headless.pager import Pager
+from tui.headless.quiz import Quiz, choice_keys, parse_choice
 from tui.headless.script_run import ScriptEnd, run_script
 from tui.headless.waiter import Waiter, choose_devices, choose_interval, describe_current_run
 from tui.kit.command_line.options import Parser, Subcommand, add_common, add_devices
@@ -32,8 +33,9 @@ from tui.kit.command_line.progress import ProgressLine, run_to_exit
 from tui.kit.lines import Line, Span, TextStyle, fit, fit_line, left, line, paragraph, verbatim
 from tui.runs.session.session import Session
 from tui.runs.state.runs import RunState
+from tui.runs.views.question import answer_lines, question_lines
 from tui.runs.views.result_text import encode_results, format_results
-from tui.runs.views.source import answer_lines, question_lines, source_lines
+from tui.runs.views.source import source_lines
 from workloads.protocol import wire
 from workloads.protocol.groups import FIRST_STEPS, UNTIMED_STEPS
 from workloads.protocol.results import WorkloadInfo
@@ -49,6 +51,8 @@ RUNS = "any key runs it, q ends"
 
 STEP_LIST = f"gpu-workbench list {FIRST_STEPS}"
 """The command that lists the steps."""
+
+MORE = "gpu-workbench list shows more."
 
 MOST_BYTES = 64
 """One key can send several bytes, such as an arrow key's escape sequence."""
@@ -138,8 +142,8 @@ def _resolve_number(typed: str, names: Sequence[str]) -> str:
     return names[int(typed) - 1]
 
 
-def introduction(info: WorkloadInfo, number: int, count: int, cells: int) -> list[Line]:
-    """Return the introduction of a step: its title, and what it does.
+def title_lines(info: WorkloadInfo, number: int, count: int, cells: int) -> list[Line]:
+    """Return the title of a step, between rules.
 
     Args:
         info: the step.
@@ -152,8 +156,6 @@ def introduction(info: WorkloadInfo, number: int, count: int, cells: int) -> lis
     return [
         line(Span(fit(title + rule * max(0, cells - len(title)), cells), TextStyle.HEADING)),
         (),
-        *paragraph(info.about, cells),
-        (),
     ]
 
 
@@ -164,13 +166,14 @@ def contents(steps: Sequence[tuple[int, WorkloadInfo]], cells: int) -> list[Line
         steps: the steps with their numbers.
         cells: width of a line.
     """
-    words = f"{len(steps)} first steps, each a script, its run here and a question:"
+    words = f"{len(steps)} first steps, each a question, a script and its run here:"
     longest = max(len(info.name) for _, info in steps)
     rows = [
         line(f"  {number:>2}  ", Span(left(info.name, longest), TextStyle.KEY), f"  {info.title}")
         for number, info in steps
     ]
-    return [*paragraph(words, cells, TextStyle.HEADING), *(fit_line(row, cells) for row in rows)]
+    rows = [fit_line(row, cells) for row in rows]
+    return [*paragraph(words, cells, TextStyle.HEADING), *rows, ()]
 
 
 def choose_number(typed: str, key: str, most: int) -> str:
@@ -218,9 +221,9 @@ def figures_part(info: WorkloadInfo, results: str) -> list[Line]:
 
 
 class Lesson:
-    """Walks through the steps: prints each, runs its script and workload, asks its question.
+    """Walks through the steps: asks the question of each, runs its script and workload, answers.
 
-    Without a terminal, or with ``--json``, it prints question and answer at once.
+    Without a terminal, or with ``--json``, it asks nothing, and prints question and answer at once.
 
     Args:
         session: runs the workloads; not started yet.
@@ -232,7 +235,7 @@ class Lesson:
         self._options = options
         self._waiter, self._progress = Waiter(session), ProgressLine()
         self._asks = is_interactive() and not options.json
-        self._pager = Pager(self._wait_for_key)
+        self._pager, self._quiz = Pager(self._wait_for_key), Quiz()
         self._script_failed = False
         self._key: str | None = None
         """The key typed last; ``None`` while it is waited for."""
@@ -280,8 +283,8 @@ class Lesson:
             else:
                 place = max(0, place - 1) if following and self._key == BACK else place + 1
         if place is not None and self._asks and not options.name:
-            words = "These were the first steps. gpu-workbench list shows more."
-            print_lines(paragraph(words, width()))
+            words = ("These were the first steps.", self._quiz.format_score(), MORE)
+            print_lines(paragraph(" ".join(filter(None, words)), width()))
 
     async def _print_as_json(
         self, steps: Sequence[tuple[int, WorkloadInfo]], devices: Sequence[str]
@@ -299,7 +302,7 @@ class Lesson:
     async def _show_step(
         self, number: int, info: WorkloadInfo, devices: Sequence[str], following: str
     ) -> bool:
-        """Print a step with its runs and its question; return whether to go on.
+        """Ask a step's question, print its runs and the answer; return whether to go on.
 
         Args:
             number: of the step, from 1.
@@ -322,12 +325,12 @@ class Lesson:
         )
         if not shown:
             return self._end(info.name)
-        return await self._show_question(info, following)
+        return await self._show_answer(info, following)
 
     async def _introduce(
         self, info: WorkloadInfo, number: int, count: int, *, on_gpu: bool
     ) -> bool:
-        """Print a step's introduction and run its script; return whether to go on.
+        """Ask a step's question, print what it does and run its script; return whether to go on.
 
         Args:
             info: the step.
@@ -337,7 +340,9 @@ class Lesson:
         """
         pager, cells = self._pager, width()
         goes_on = (
-            await pager.show(introduction(info, number, count, cells))
+            await pager.show(title_lines(info, number, count, cells))
+            and (not self._asks or not info.question or await self._show_question(info, "goes on"))
+            and await pager.show([*self._confirm_choice(info), *paragraph(info.about, cells), ()])
             and await pager.show(code_part(info, cells), "any key shows the script, q ends")
             and await pager.confirm(RUNS)
         )
@@ -365,10 +370,10 @@ class Lesson:
     async def _explain(self, info: WorkloadInfo, *, on_gpu: bool) -> bool:
         """Print what to look for, and what would differ on a GPU; return whether to go on."""
         # Beside the figures: above the script it would have left a small screen.
-        rows: list[Line] = [(), *paragraph(info.look_for, width(), label="Look for: ")]
+        rows: list[Line] = [(), *paragraph(info.look_for, width(), label="Look for: "), ()]
         words = "" if on_gpu else describe_on_a_gpu(info.name)
         if words:
-            rows += [(), *paragraph(words, width(), TextStyle.NOTE)]
+            rows += [*paragraph(words, width(), TextStyle.NOTE), ()]
         return await self._pager.show(rows)
 
     async def _run_step(
@@ -376,6 +381,8 @@ class Lesson:
     ) -> Sequence[RunState] | None:
         """Run a step quickly with its defaults, and return its runs; ``None`` after a signal."""
         state = self._session.state.runs
+        if info.name in UNTIMED_STEPS and not self._options.devices:
+            devices = devices[-1:]  # the GPU: without times to compare, the CPU says the same
         self._session.run([info.name], devices, "quick")
         ended = await self._waiter.until(
             lambda: not state.pending(),
@@ -387,18 +394,45 @@ class Lesson:
         self._progress.clear()
         return [entry for entry in state.book.values() if entry.request.workload == info.name]
 
-    async def _show_question(self, info: WorkloadInfo, following: str) -> bool:
-        """Ask the step's question and show the answer; return whether to continue.
+    async def _show_question(self, info: WorkloadInfo, otherwise: str) -> bool:
+        """Show a step's question and read a choice; return whether to go on.
+
+        Args:
+            info: the step.
+            otherwise: what a key does that picks none of the choices.
+        """
+        if not await self._pager.show([*question_lines(info, width()), ()]):
+            return False
+        keys = choice_keys(info)
+        prompt = f"{keys} answers, any other key" if keys else "any key"
+        if not await self._pager.confirm(f"{prompt} {otherwise}, q ends"):
+            return False
+        self._quiz.store(info, parse_choice(info, self._key or ""))
+        return True
+
+    def _confirm_choice(self, info: WorkloadInfo) -> list[Line]:
+        chosen = self._quiz.chosen(info)
+        words = f"You chose {chosen}. The answer comes after the run."
+        return [*paragraph(words, width(), TextStyle.QUIET), ()] if chosen else []
+
+    async def _show_answer(self, info: WorkloadInfo, following: str) -> bool:
+        """Show the answer to the step's question; return whether to continue.
+
+        A user who did not answer before the run is asked again, now that the figures are there.
 
         Args:
             info: the step.
             following: name of the next step; empty after the last.
         """
+        cells = width()
         if info.question:
-            asked = await self._pager.show([(), *question_lines(info, width())])
-            if not asked or not await self._pager.confirm("any key shows the answer, q ends"):
+            asks = self._asks and not self._quiz.chosen(info)
+            if asks and not await self._show_question(info, "shows the answer"):
                 return self._end(info.name)
-            await self._pager.show([*answer_lines(info, width()), ()])
+            question = [] if asks else question_lines(info, cells, answered=True)
+            answer = answer_lines(info, cells, self._quiz.chosen(info))
+            if not await self._pager.show([*question, *answer, ()]):
+                return self._end(info.name)
         prompt = f"any key goes on to {following}, {BACK} back, {LISTS} list, q ends"
         if following and not await self._pager.confirm(prompt):
             return self._end(following)
@@ -451,6 +485,8 @@ class Lesson:
             "script": info.script,
             "code": info.code,
             "question": info.question,
+            "choices": list(info.choices),
+            "right_choice": info.right_choice or None,
             "answer": info.answer,
             "results": encode_results(self._session.state.runs, entries)["results"],
         }

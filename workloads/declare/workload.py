@@ -161,6 +161,9 @@ class Workload:
 
 _registry: dict[str, Workload] = {}
 
+MOST_CHOICES = 9
+"""A question's choices: one digit picks each."""
+
 RANK_PARAMETERS = (
     replace(
         whole(1, 64, "processes on this host", auto="one per GPU, two on the CPU"), name="ranks"
@@ -196,6 +199,8 @@ def workload(
     fresh_process: bool = False,
     convolutions: Convolutions = "none",
     question: str = "",
+    choices: tuple[str, ...] = (),
+    right_choice: int = 0,
     answer: str = "",
 ) -> Callable[[Prepare], Prepare]:
     """Register the decorated function as a workload under its own name.
@@ -210,11 +215,13 @@ def workload(
     With ``convolutions`` the screens know that the flags of convolutions change its figures;
     ``only``: those of matrix products do not.
 
-    The first steps show the ``question`` after the run, and then the ``answer``.
+    The first steps ask the ``question`` before the run, with ``choices`` to pick from, and show
+    the ``answer`` after it; ``right_choice`` counts from 1.
 
     Raises:
         ValueError: the name is taken, a parameter has no default or no annotation with its
-            accepted values, or a question has no answer or an answer no question.
+            accepted values, a question has no answer or an answer no question, or the choices
+            are not two to nine with a right one among them.
     """
 
     def register(prepare: Prepare) -> Prepare:
@@ -223,6 +230,7 @@ def workload(
             raise ValueError(f"workload {name}: the name is taken")
         if bool(question) is not bool(answer):
             raise ValueError(f"workload {name}: give both question= and answer=, or neither")
+        _check_choices(name, question, choices, right_choice)
         info = WorkloadInfo(
             name=name,
             group=group,
@@ -237,12 +245,25 @@ def workload(
             fresh_process=fresh_process,
             convolutions=convolutions,
             question=question,
+            choices=choices,
+            right_choice=right_choice,
             answer=answer,
         )
         _registry[name] = Workload(info, prepare)
         return prepare
 
     return register
+
+
+def _check_choices(name: str, question: str, choices: tuple[str, ...], right: int) -> None:
+    if not choices and not right:
+        return
+    if not question:
+        raise ValueError(f"workload {name}: choices= need a question=")
+    if not 2 <= len(choices) <= MOST_CHOICES:
+        raise ValueError(f"workload {name}: give 2 to {MOST_CHOICES} choices")
+    if not 1 <= right <= len(choices):
+        raise ValueError(f"workload {name}: right_choice= is a number from 1 to {len(choices)}")
 
 
 def _parameters(name: str, prepare: Callable[..., Case]) -> tuple[ParameterInfo, ...]:

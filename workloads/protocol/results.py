@@ -63,7 +63,12 @@ class WorkloadInfo:
     """Decides which flags act on the workload (:mod:`workloads.protocol.flag_words`)."""
     question: str = ""
     """One question that a run answers; each of the first steps has one."""
+    choices: tuple[str, ...] = ()
+    """Possible answers to pick from, numbered from 1; empty if the question has none."""
+    right_choice: int = 0
+    """Number of the right one; 0 without choices."""
     answer: str = ""
+    """The right answer, and why it is."""
     script: str = ""
     """The text of a program with the timed functions, which imports only torch and the standard
     library; empty for a workload of a user's file, and before it is read."""

@@ -42,7 +42,8 @@ from tui.runs.views.device_charts import drop_contained
 from tui.runs.views.device_colors import style_of_device
 from tui.runs.views.findings import chart_rows, figure_rows, record_lines
 from tui.runs.views.outcome import format_state
-from tui.runs.views.source import answer_lines, question_lines, source_lines
+from tui.runs.views.question import answer_lines, question_lines
+from tui.runs.views.source import source_lines
 from tui.runs.views.workload_state import find_acting_flags, fold_warnings, format_run_progress
 from tui.runs.views.workload_table import explain_not_run, format_rate, list_devices
 from workloads.protocol.flag_words import format_setting
@@ -575,7 +576,7 @@ def page_lines(
     if info.question:
         hint = paragraph("enter shows the answer", cells, TextStyle.QUIET)
         below = min(cells, PROSE_CELLS)
-        rows += [(), *question_lines(info, below)]
+        rows += [(), *question_lines(info, below, answered=answered)]
         rows += answer_lines(info, below) if answered else hint
     return rows
 

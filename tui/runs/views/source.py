@@ -1,4 +1,4 @@
-"""The code of a workload in color, and its question, for a page and for ``learn``. Pure."""
+"""The code of a workload in color, for a page and for ``learn``. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import lru_cache
 from rich.style import Style
 from rich.syntax import Syntax, SyntaxTheme
 
-from tui.kit.lines import Line, Span, TextStyle, flow, line, paragraph, width, wrap_code
+from tui.kit.lines import Line, Span, TextStyle, flow, line, width, wrap_code
 from workloads.protocol.results import WorkloadInfo
 
 
@@ -27,16 +27,6 @@ def source_lines(info: WorkloadInfo, cells: int, how: str) -> list[Line]:
         Span(f"  {how}" if info.script else "", TextStyle.QUIET),
     )
     return [*flow([title], cells), *code_lines(info.script if whole else info.code, cells)]
-
-
-def question_lines(info: WorkloadInfo, cells: int) -> list[Line]:
-    """Return the workload's question."""
-    return paragraph(info.question, cells, label="Question: ")
-
-
-def answer_lines(info: WorkloadInfo, cells: int) -> list[Line]:
-    """Return the answer to the workload's question."""
-    return paragraph(info.answer, cells, label="Answer: ")
 
 
 # ---- code ----------------------------------------------------------------------------------------

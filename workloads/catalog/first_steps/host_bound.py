@@ -32,6 +32,12 @@ LAYERS = 8
     "CPU a call that has returned is done, there is nothing to wait for, and both take the same. "
     "print(loss), float(loss), loss.tolist() and if loss > x wait just as .item() does.",
     question="Which of these wait for the GPU: loss.item(), print(loss), loss + 1?",
+    choices=(
+        "only loss.item()",
+        "loss.item() and print(loss)",
+        "all three",
+    ),
+    right_choice=2,
     answer="The first two: they need the number in Python, so all queued work has to be done "
     "first. loss + 1 is only queued. Keep the sum on the device, and read it once at the end.",
 )
@@ -84,6 +90,12 @@ def item_in_loop(
     "than one over Python floats; on a GPU it is at its worst, a launch for each number.",
     question="Why is a loop over the elements of a tensor slower than the same loop over a list of "
     "floats?",
+    choices=(
+        "each index is a torch operation of its own",
+        "Python checks the type of each element",
+        "a tensor stores its elements as Python objects",
+    ),
+    right_choice=1,
     answer="Each index is a torch operation of its own: Python, the dispatcher and, on a GPU, a "
     "launch, for a single number. One expression over the whole tensor pays that once.",
 )
@@ -137,6 +149,12 @@ def python_loop(
     "is faster. The mark says where the GPU overtakes. On the CPU alone: how the share of overhead "
     "falls as the layers widen.",
     question="A layer gets twice as wide, and the time hardly changes. What did the time go to?",
+    choices=(
+        "to the launches",
+        "to reading the weights",
+        "to copying the input to the device",
+    ),
+    right_choice=1,
     answer="To the launches: Python, the dispatcher and, on a GPU, the driver take the same time "
     "for each operation, however small. Width costs time only where the computation takes longer "
     "than that.",
@@ -208,6 +226,12 @@ LOOPED = (16, 256)
     "of times faster than the data comes over PCI Express. The rate is of the data worked "
     "through.",
     question="The data does not change. What does a .to(device) inside the loop cost on a GPU?",
+    choices=(
+        "nothing: torch knows that the data is the same",
+        "one launch in each step",
+        "a copy of all the data in each step",
+    ),
+    right_choice=3,
     answer="A copy of all the data in each step. PCI Express is tens of times slower than the "
     "GPU's own memory, so the copy takes most of the time: move the data once, before the loop.",
 )

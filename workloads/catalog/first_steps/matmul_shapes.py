@@ -44,6 +44,12 @@ SHAPES = (
     "their launch. The result is a leaf, as no factor requires a gradient: autograd records "
     "nothing.",
     question="Two products need the same number of operations. Can one of them take longer?",
+    choices=(
+        "no: equal work takes equal time",
+        "only if they are of different types",
+        "yes: one of them may wait for memory",
+    ),
+    right_choice=3,
     answer="Yes. A product with few operations per byte, such as a matrix times a vector, waits "
     "for memory; a large square one uses each number many times. The ridge in the table says "
     "where the one case ends and the other begins.",

@@ -55,6 +55,12 @@ def _clocks(
     "is done, so the figures agree.",
     question="time.time() around one product implies more FLOP/s than the GPU can reach. What was "
     "timed?",
+    choices=(
+        "the product, with its data in the cache",
+        "the launch, not the product",
+        "the copy of the result to the CPU",
+    ),
+    right_choice=2,
     answer="The launch. A call on a GPU returns once it is queued, so call "
     "torch.cuda.synchronize() before the clock is read, or use CUDA events. On the CPU a call "
     "that has returned is done, and a plain clock is right.",
@@ -159,6 +165,12 @@ def tolerance(inner: int, magnitude: float, tf32: bool) -> float:
     "and still notices a single product that is missing.",
     question="torch.allclose says that the results of the CPU and the GPU differ. Is the GPU "
     "wrong?",
+    choices=(
+        "yes: equal inputs have one result",
+        "no, the CPU is: a GPU adds with more digits",
+        "no: both round, each in its own order",
+    ),
+    right_choice=3,
     answer="Not for that reason. Sums in another order are rounded differently, and the default "
     "tolerance is too small for entries whose terms cancel. Compare both with float64, with a "
     "tolerance that grows with the number of terms: a missing product still fails.",

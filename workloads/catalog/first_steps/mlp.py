@@ -43,6 +43,12 @@ def _model(on: Place, hidden: int) -> torch.nn.Module:
     look_for="A model this small is often no faster on a GPU: each step launches dozens of tiny "
     "kernels and waits for Python. Raise the hidden width and the batch to see the GPU overtake.",
     question="Why can a GPU be slower than the CPU at a model this small?",
+    choices=(
+        "its weights cross the bus in each step",
+        "launching a kernel takes longer than running it",
+        "Adam runs on the CPU, and the GPU waits",
+    ),
+    right_choice=2,
     answer="Each step launches dozens of tiny kernels, and launching one takes longer than running "
     "it. A wider layer or a larger batch gives each launch more work.",
 )
@@ -86,6 +92,12 @@ def mlp_training(
     look_for="No graph is kept, so it needs less time and memory than a training pass; the "
     ".item() of each batch waits for the device.",
     question="What does torch.no_grad() save in an evaluation, and what does model.eval() do?",
+    choices=(
+        "no_grad() saves memory; eval() switches layers",
+        "eval() saves memory; no_grad() switches layers",
+        "both save memory, so one of them is enough",
+    ),
+    right_choice=1,
     answer="no_grad() records no graph: no activations are stored for a backward pass, so less "
     "memory and time are needed. model.eval() saves neither: it switches layers such as dropout "
     "and batch norm to evaluation. An evaluation wants both.",

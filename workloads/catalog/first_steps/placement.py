@@ -28,6 +28,12 @@ CLASSES = 10
     ".cuda() is .to() that knows CUDA alone. On the CPU nothing has to move, and both ways to make "
     "a tensor do the same.",
     question="batch.to(device) and model.to(device) each stand alone on a line. What has moved?",
+    choices=(
+        "both",
+        "only the batch",
+        "only the model",
+    ),
+    right_choice=3,
     answer="Only the model: it moves in place. The batch is where it was, because a tensor's .to "
     "returns a copy on the device, or the same tensor if it is already there: write batch = "
     "batch.to(device).",
@@ -123,6 +129,12 @@ def _show_locations(study: Study, model: torch.nn.Module, before: dict[str, str]
     look_for="The number of GPUs, and whether they are alike: work that is divided evenly waits "
     "for the slowest. Without a GPU the table lists the CPU alone, and the log says why.",
     question="nvidia-smi numbers a GPU 1. Is it cuda:1 in torch?",
+    choices=(
+        "yes: both count the slots",
+        "not always: torch may count them in another order",
+        "never: torch puts the fastest last",
+    ),
+    right_choice=2,
     answer="Not always. CUDA_VISIBLE_DEVICES hides and renumbers GPUs, and without "
     "CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA puts the fastest first. Compare the UUIDs.",
 )

@@ -53,6 +53,12 @@ def outcome(call: Callable[[], torch.Tensor]) -> str:
     "each time it is called: move the data once, not in every step.",
     question="torch says that two tensors are on different devices. Where does the .to(device) "
     "belong?",
+    choices=(
+        "where the tensor is made or loaded",
+        "in front of the operation that failed",
+        "nowhere: a setting lets torch copy it by itself",
+    ),
+    right_choice=1,
     answer="Where the tensor is made or loaded, once. In front of the operation it also ends the "
     "error, but on a GPU it copies the data in each call.",
 )
@@ -159,6 +165,12 @@ class Training:
     "moved, torch raises the error in the log. A run on the CPU has nothing to forget: the step, "
     "the table and the error remain.",
     question="The loss falls. Does that show that the model trains on the GPU?",
+    choices=(
+        "yes: on the CPU torch would warn",
+        "yes, if the script's device is cuda",
+        "no",
+    ),
+    right_choice=3,
     answer="No. A model and data that were left on the CPU train there without an error. "
     "next(model.parameters()).device says where the model is; 0 bytes allocated on the GPU say "
     "that nothing is there.",

@@ -1,0 +1,43 @@
+"""The user's answers to the questions of a lesson: the keys that choose one, and the score."""
+
+from __future__ import annotations
+
+from workloads.protocol.results import WorkloadInfo
+
+
+def choice_keys(info: WorkloadInfo) -> str:
+    """Return the keys that choose an answer, for a prompt: ``1, 2 or 3``; empty without choices."""
+    numbers = [str(number) for number in range(1, len(info.choices) + 1)]
+    return f"{', '.join(numbers[:-1])} or {numbers[-1]}" if numbers else ""
+
+
+def parse_choice(info: WorkloadInfo, key: str) -> int:
+    """Return the number of the choice that a key picks; 0 if it picks none."""
+    if len(key) == 1 and key.isascii() and key.isdigit() and int(key) <= len(info.choices):
+        return int(key)
+    return 0
+
+
+class Quiz:
+    """Stores the first choice for each question: a later one may know the answer."""
+
+    def __init__(self) -> None:
+        self._chosen: dict[str, tuple[int, bool]] = {}
+
+    def chosen(self, info: WorkloadInfo) -> int:
+        """Return the number of the choice for a workload's question; 0 if there is none yet."""
+        return self._chosen.get(info.name, (0, False))[0]
+
+    def store(self, info: WorkloadInfo, number: int) -> None:
+        """Store the choice for a workload's question; 0 stores none."""
+        if number:
+            self._chosen.setdefault(info.name, (number, number == info.right_choice))
+
+    def format_score(self) -> str:
+        """Return how many answers were right: ``9 of 13 answers were right.``; empty for none."""
+        count = len(self._chosen)
+        right = sum(is_right for _, is_right in self._chosen.values())
+        if count == 1:
+            return "Your answer was right." if right else "Your answer was wrong."
+        verb = "was" if right == 1 else "were"
+        return f"{right} of your {count} answers {verb} right." if count else ""
