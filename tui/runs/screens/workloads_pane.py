@@ -22,7 +22,6 @@ from tui.runs.views.queue import build_queue, queue_line
 from tui.runs.views.runner_notes import NOT_STARTED, runner_notes
 from tui.runs.views.search import build_entries
 from tui.runs.views.workload_columns import (
-    NAMED,
     draw_entry,
     fit_workload_columns,
     has_figures,
@@ -126,8 +125,7 @@ class WorkloadList(KeyedList):
         """Return the heading line, as wide as the table's lines."""
         if not self.entries:
             self.read_keys()  # the heading is drawn before the table
-        layout = fit_workload_columns(self._state, self.entries, max(1, self.cells))
-        return heading_line(layout if has_figures(self.entries) else layout[:NAMED])
+        return heading_line(fit_workload_columns(self._state, self.entries, max(1, self.cells)))
 
     def hidden_columns(self) -> tuple[str, ...]:
         """Return the names of the columns that do not fit."""
@@ -242,6 +240,8 @@ class WorkloadsPane(RunsPane):
         self._place_notes()
         self._place_queue()
         self.table.rebuild()
+        # Names and titles alone need no heading.
+        self._heading.display = has_figures(self.table.entries)
         self._heading.rebuild()
         self._retitle()
 

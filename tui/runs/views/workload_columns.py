@@ -29,8 +29,6 @@ from workloads.protocol.groups import format_heading
 _Shown = tuple[WorkloadRow, bool]
 """A workload, and true if it is under the cursor."""
 
-NAMED = 2
-"""The first columns, which every row fills: the cursor and the name."""
 LEAD = 2
 """Cells for the cursor and the glyph of a group."""
 NAME_CELLS = (20, 40)
@@ -212,7 +210,7 @@ def _extend_state(
 
 
 def has_figures(entries: Sequence[Entry]) -> bool:
-    """Return whether a row has a figure, or waits for one: columns without any need no heading."""
+    """Return whether a row has a figure, or waits for one: columns without any have no heading."""
     rows = [entry for entry in entries if isinstance(entry, WorkloadRow)]
     blank = ("", text.NA)
     return any(cell.text not in blank for row in rows for cell in row.cells.values()) or any(
