@@ -257,16 +257,16 @@ async def test_a_range_of_one_value_is_refused_and_changes_nothing() -> None:
 async def test_what_is_not_the_default_is_marked_in_the_editor_until_f5() -> None:
     async with running((80, 24), "no gpu") as app:
         await app.press("equals_sign")
-        assert "*" not in app.row("bfloat16")
+        assert "*" not in app.row("dtype")
         assert "not the default" not in app.text
         await app.press("home", "ctrl+k", *"64", "tab", "right")
         assert "64" in app.row("size *")
-        assert "dtype *" in app.row("bfloat16")
+        assert "dtype *" in app.row("dtype")
         assert "* not the default" in app.text
         await app.press("enter")
         assert app.row("matmul*")
         await app.press("equals_sign", "f5")
-        assert "*" not in app.row("bfloat16")
+        assert "*" not in app.row("dtype")
         await app.press("enter")
         assert not app.row("matmul*")
 
