@@ -12,7 +12,7 @@ from typing import Any
 from tests.screens.helpers import GIB, MIB, NOW, STRANGER, gpu
 from tests.screens.watching import figures, torch_process
 from tui.allocators.agents import AgentState
-from tui.allocators.findings import GrowthRate
+from tui.allocators.growth import GrowthRate
 from tui.allocators.messages import (
     CPU_BUILD,
     DevicesPlaced,

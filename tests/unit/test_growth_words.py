@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from tests.screens.helpers import GIB, MIB
 from tests.screens.watched import device
-from tui.allocators.findings import NO_GROWTH, Finding, GrowthPer, GrowthRate
+from tui.allocators.findings import NO_GROWTH, Finding, GrowthPer
+from tui.allocators.growth import GrowthRate
 from tui.kit.lines import plain
 from tui.watch.state.run import GpuOccupancy
 from tui.watch.views.run import format_growth, summarize_memory, trend_lines

@@ -10,15 +10,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tui.allocators.findings import (
+from tui.allocators.findings import MOST_POINTS, Track, format_rate, project_full
+from tui.allocators.growth import (
     FEWEST_BLOCKS,
-    MOST_POINTS,
     GrowthRate,
-    Track,
-    format_rate,
+    estimate_growth,
     grows_steadily,
-    growth,
-    project_full,
     still_grows,
 )
 from workloads.protocol.messages import TorchMemory
@@ -62,7 +59,7 @@ def over(
 
 @given(st.floats(-1e6, 1e6), st.integers(FEWEST_BLOCKS * 3, 400))
 def test_what_grows_evenly_has_that_rate(rate: float, count: int) -> None:
-    found = growth([(float(at), rate * at) for at in range(count)])
+    found = estimate_growth([(float(at), rate * at) for at in range(count)])
     assert found is not None
     assert found.low <= found.rate <= found.high
     assert found.rate == pytest.approx(rate, rel=1e-6, abs=1e-6)
@@ -70,20 +67,20 @@ def test_what_grows_evenly_has_that_rate(rate: float, count: int) -> None:
 
 @given(st.lists(st.floats(0, 1e12), min_size=0, max_size=60))
 def test_a_rate_lies_within_its_interval(values: list[float]) -> None:
-    found = growth(list(enumerate(values)))
+    found = estimate_growth(list(enumerate(values)))
     assert found is None or found.low <= found.rate <= found.high
 
 
 @given(st.floats(0, 1e9), st.integers(30, 300))
 def test_what_stands_still_does_not_grow(value: float, count: int) -> None:
-    assert growth([(float(at), value) for at in range(count)]) == GrowthRate(0, 0, 0)
+    assert estimate_growth([(float(at), value) for at in range(count)]) == GrowthRate(0, 0, 0)
 
 
 def test_noise_is_called_growth_no_more_often_than_its_interval_says() -> None:
     chance = random.Random(3)
     wrong = 0
     for _ in range(300):
-        found = growth([(float(at), chance.random()) for at in range(480)])
+        found = estimate_growth([(float(at), chance.random()) for at in range(480)])
         assert found is not None
         wrong += found.low > 0 or found.high < 0
     assert wrong <= 300 * 0.05 * 1.6
@@ -320,7 +317,7 @@ def test_a_cache_that_fills_and_then_stays_is_no_growth(filled: float) -> None:
 
     assert "growth" not in over(seconds, cache)
     points = [(float(step), min(step / (filled * 200), 1.0)) for step in range(200)]
-    found = growth(points)
+    found = estimate_growth(points)
     assert found is not None
     assert not found.steady
 
@@ -329,7 +326,7 @@ def test_a_cache_that_fills_and_then_stays_is_no_growth(filled: float) -> None:
 @example([(1.0, 0)] * 7 + [(0.0, 0), (1.0 + 2e-16, 0)])
 @given(st.lists(st.tuples(st.floats(0, 1e9), st.integers(0, 1 << 62)), max_size=60))
 def test_times_that_fall_as_in_a_damaged_file_are_no_error(points: list[tuple[float, int]]) -> None:
-    found = growth(points)
+    found = estimate_growth(points)
     assert found is None or found.low <= found.rate <= found.high
     assert still_grows(points) in (True, False)
 

@@ -1,12 +1,6 @@
-"""Findings over a process's figures: growth rates, and sentences with their sources. Pure.
+"""Findings over a process's figures: sentences with their sources. Pure.
 
 A sentence appears only if the figures prove it.
-
-A program's memory rises and falls with each step, so a growth shows in its minimum. The time, or
-the steps, are therefore divided into blocks with one minimum each: the rate is the median of the
-slopes between all pairs of blocks (Theil-Sen), and its interval is Sen's, which assumes no
-distribution: P. K. Sen, "Estimates of the regression coefficient based on Kendall's
-tau", J. Am. Stat. Assoc. 63 (1968) 1379-1389.
 """
 
 from __future__ import annotations
@@ -14,24 +8,24 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN
-from itertools import combinations
-from statistics import median
 from typing import Literal, NamedTuple
 
+from tui.allocators.growth import (
+    BLOCKS,
+    FEWEST_BLOCKS,
+    GrowthRate,
+    block_floors,
+    estimate_growth,
+    grows_steadily,
+    still_grows,
+)
+from tui.allocators.plateau import Plateau, find_plateau
 from tui.core.merged_points import MergedPoints
 from tui.core.text import numbers as fmt
 from tui.core.text.numbers import plain, significant
 from workloads.protocol.messages import TorchMemory
-
-_Z = 1.959964
-"""Two-sided 95% quantile of the normal distribution."""
-BLOCKS = 24
-FEWEST_BLOCKS = 8
-"""The fewest blocks for a rate: with fewer, Sen's 95% interval includes nearly all slopes."""
-CONTINUED = 0.125
-"""Least share of the growth in the last part of the time, if the growth continues."""
 
 
 def at_step(step: int) -> str:
@@ -40,110 +34,6 @@ def at_step(step: int) -> str:
     A program without an optimizer never makes a step, so the text announces no first step.
     """
     return f"at step {step}" if step else "before any optimizer step"
-
-
-@dataclass(frozen=True, slots=True)
-class GrowthRate:
-    """A growth rate per second or per step, with the bounds of its 95% interval."""
-
-    rate: float
-    low: float
-    high: float
-    span: float = field(default=0.0, compare=False)
-    """Seconds or steps over which it was measured; 0 if unknown."""
-    steady: bool = field(default=True, compare=False)
-    """False if the values rose, but not from the first third to the last, or not to the end."""
-
-
-def growth(points: Sequence[tuple[float, float]]) -> GrowthRate | None:
-    """Estimate the growth rate of the minimum of each block.
-
-    Args:
-        points: times in seconds or steps, ascending, and values.
-
-    Returns:
-        The rate, or ``None`` for too few points.
-    """
-    floors = block_floors(points)
-    if len(floors) < FEWEST_BLOCKS:
-        return None
-    slopes = sorted(
-        (later - earlier) / (after - before)
-        for (before, earlier), (after, later) in combinations(floors, 2)
-    )
-    count, blocks = len(slopes), len(floors)
-    spread = _Z * math.sqrt(blocks * (blocks - 1) * (2 * blocks + 5) / 18)
-    # Counted from one, these are the slopes of the ranks (N - C) / 2 and (N + C) / 2 + 1.
-    low = max(0, math.floor((count - spread) / 2) - 1)
-    high = min(count - 1, math.ceil((count + spread) / 2))
-    span = points[-1][0] - points[0][0]
-    steady = grows_steadily(points)
-    return GrowthRate(median(slopes), slopes[low], slopes[high], span, steady)
-
-
-def grows_steadily(points: Sequence[tuple[float, float]]) -> bool:
-    """Return whether all block minima of the last third exceed all of the first, and still grow.
-
-    The rate is tested repeatedly, and a 95% interval is wrong once in twenty tests. In 24 blocks
-    without growth this happens once in 12 870, the number of ways to choose 8 out of 16. A cache
-    that fills for half of the time and then stays passes both tests, so the growth must also
-    continue to the end.
-
-    Args:
-        points: those of :func:`growth`.
-    """
-    values = [value for _, value in block_floors(points)]
-    third = len(values) // 3
-    if len(values) < FEWEST_BLOCKS or min(values[-third:]) <= max(values[:third]):
-        return False
-    return still_grows(points)
-
-
-def still_grows(points: Sequence[tuple[float, float]]) -> bool:
-    """Return whether a growth has continued: it is not a plateau that was reached earlier.
-
-    Of an even growth, two sevenths lie between the minima of the sixth and the last eighth of the
-    time or the steps. A growth that has stopped in the first seven tenths has less than half of
-    that there.
-
-    Args:
-        points: times or steps, ascending, and values; too few prove no plateau.
-    """
-    first, last = (points[0][0], points[-1][0]) if points else (0.0, 0.0)
-    parts: list[list[float]] = [[] for _ in range(8)]
-    for at, value in points if last > first else ():
-        parts[_find_part(at, first, last, 8)].append(value)
-    before = parts[5] or parts[4] or parts[6]
-    if not before:
-        return True
-    newest = min(parts[7])
-    rise = newest - min(before)
-    return rise > 0 and rise >= CONTINUED * (newest - min(parts[0]))
-
-
-def block_floors(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Return the time and value of the minimum in each of up to :data:`BLOCKS` equal blocks.
-
-    The blocks divide the time or the steps. Blocks without points are left out.
-    """
-    if len(points) < FEWEST_BLOCKS or points[-1][0] <= points[0][0]:
-        return []
-    begin, end = points[0][0], points[-1][0]
-    floors: dict[int, tuple[float, float]] = {}
-    for at, value in points:
-        block = _find_part(at, begin, end, BLOCKS)
-        if block not in floors or value < floors[block][1]:
-            floors[block] = at, value
-    return [floors[block] for block in sorted(floors)]
-
-
-def _find_part(at: float, first: float, last: float, parts: int) -> int:
-    """Return the number of the equal part of a time in which a moment lies.
-
-    A stored file may have times that fall: they are in the first or the last part. Times may also
-    lie so close together that a quotient of them is infinite.
-    """
-    return int(max(0.0, min(parts - 1.0, (at - first) / (last - first) * parts)))
 
 
 MOST_POINTS = 960
@@ -194,6 +84,8 @@ class Finding:
     needs: int | None = None
     """Bytes by which the peak of the newest steps exceeds the reserved memory, usually below 0;
     ``None`` if that peak is unknown."""
+    is_warning: bool = True
+    """False if it needs no attention."""
 
 
 class _Point(NamedTuple):
@@ -270,6 +162,9 @@ class Track:
         idle = None if ended else self._find_idle()
         known = self._is_long_enough()
         risen = self.growth_finding(ended=ended) if known else self._find_rise(ended=ended)
+        risen = risen or find_stopped_growth(
+            self._grows_over(), self.growth_per, "plateau", "allocated", ALL_ALLOCATED
+        )
         edge = self._find_edge(ended=ended)
         findings = (risen, edge, idle, self._find_split())
         return tuple(finding for finding in findings if finding is not None)
@@ -286,9 +181,13 @@ class Track:
     def growth(self) -> GrowthRate | None:
         """Return the growth of allocated memory in bytes per step, or per second without steps.
 
-        Return ``None`` after too short a time.
+        Return ``None`` after too short a time. After a growth has stopped it is that since then.
         """
-        return growth(self._grows_over()) if self._is_long_enough() else None
+        if not self._is_long_enough():
+            return None
+        points = self._grows_over()
+        plateau = _find_proven_plateau(points, self.growth_per)
+        return estimate_growth(points[plateau.first :] if plateau else points)
 
     def _is_long_enough(self) -> bool:
         """Return whether a growth can be known: after a time, or after enough steps."""
@@ -335,7 +234,7 @@ class Track:
         half = len(values) // 2
         if min(values[half:]) <= max(values[:half]) or not still_grows(points):
             return None
-        rate = growth(points)
+        rate = estimate_growth(points)
         if rate is None or rate.low * lasted < LEAST_GROWTH:
             return None
         steps, verb = fmt.count(round(lasted), "step"), "rose" if ended else "has risen"
@@ -483,7 +382,7 @@ def find_growth(
     # The cheapest test first: most quantities do not grow.
     if not grows_steadily(points):
         return None
-    growth_rate, lasted = growth(points), points[-1][0] - points[0][0]
+    growth_rate, lasted = estimate_growth(points), points[-1][0] - points[0][0]
     if growth_rate is None or growth_rate.low * lasted < LEAST_GROWTH:
         return None
     if per == "step":
@@ -498,6 +397,45 @@ def find_growth(
         growth_rate,
         per,
     )
+
+
+def find_stopped_growth(
+    points: Sequence[tuple[float, float]], per: GrowthPer, key: str, subject: str, source: str
+) -> Finding | None:
+    """Return that a quantity grew and has stayed level since; ``None`` if it did not.
+
+    Args:
+        points: steps or Unix times, ascending, and bytes.
+        per: unit of the former.
+        key: key of the finding.
+        subject: name of the quantity.
+        source: source of the bytes.
+    """
+    plateau = _find_proven_plateau(points, per)
+    if plateau is None:
+        return None
+    since, lasted = points[plateau.first][0], points[-1][0] - points[plateau.first][0]
+    if per == "step":
+        until, level = f"until about step {round(since)}", fmt.count(round(lasted), "step")
+    else:
+        until, level = f"for {fmt.duration(since - points[0][0])}", fmt.duration(lasted)
+    return Finding(
+        key,
+        f"{subject} rose {fmt.size(round(plateau.rise))} {until}, then stayed level for {level}",
+        f"{source}; the lowest readings since then rose by less than 2% of that",
+        is_warning=False,
+    )
+
+
+def _find_proven_plateau(points: Sequence[tuple[float, float]], per: GrowthPer) -> Plateau | None:
+    """Return the plateau after a growth that was proven before it, and was not just a warm-up."""
+    plateau = find_plateau(points)
+    if plateau is None or plateau.rise < LEAST_GROWTH:
+        return None
+    before = points[: plateau.first]
+    least = LEAST_RISE_STEPS if per == "step" else SHORTEST_GROWTH_S
+    is_long = len(before) >= LEAST_RISE_READINGS and before[-1][0] - before[0][0] >= least
+    return plateau if is_long and grows_steadily(before) else None
 
 
 def _describe_slope(part: str) -> str:

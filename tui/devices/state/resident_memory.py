@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tui.allocators.findings import SHORTEST_GROWTH_S, Finding, GrowthRate, find_growth, growth
+from tui.allocators.findings import SHORTEST_GROWTH_S, Finding, find_growth, find_stopped_growth
+from tui.allocators.growth import GrowthRate, estimate_growth
 from tui.core.merged_points import MergedPoints
 
 MOST_POINTS = 1200
@@ -34,7 +35,7 @@ class ResidentTrend(NamedTuple):
     growth: GrowthRate | None
     """Growth in bytes per second; ``None`` after too short a time."""
     finding: Finding | None
-    """That it grows; ``None`` if it does not, or not for certain."""
+    """That it grows, or grew and stays level; ``None`` if it does not, or not for certain."""
     ended: bool
     """It is that of an ended process."""
 
@@ -90,8 +91,10 @@ class ResidentMemory:
         points = [(point.at, float(point.resident)) for point in self.points]
         if not points or newest - points[0][0] < SHORTEST_GROWTH_S:
             return ResidentTrend(newest, None, None, ended)
-        finding = find_growth(points, "s", "host growth", "host memory", SOURCE, ended=ended)
-        return ResidentTrend(newest, growth(points), finding, ended)
+        subject = "host memory"
+        finding = find_growth(points, "s", "host growth", subject, SOURCE, ended=ended)
+        finding = finding or find_stopped_growth(points, "s", "host plateau", subject, SOURCE)
+        return ResidentTrend(newest, estimate_growth(points), finding, ended)
 
 
 def _higher(first: ResidentPoint, other: ResidentPoint) -> ResidentPoint:

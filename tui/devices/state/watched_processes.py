@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from tui.allocators.findings import Finding, GrowthPer, GrowthRate, Track
+from tui.allocators.findings import Finding, GrowthPer, Track
+from tui.allocators.growth import GrowthRate
 from tui.allocators.messages import (
     NO_TORCH,
     DevicesPlaced,

@@ -64,8 +64,16 @@ def process_lines(
 
 def finding_lines(findings: Sequence[Finding], cells: int) -> list[Line]:
     """Return the findings on a process over time; :func:`account_details` has their sources."""
-    found = (paragraph(finding.text, cells, TextStyle.NOTE, indent="  ") for finding in findings)
-    return [row for rows in found for row in rows]
+    return [
+        row
+        for finding in findings
+        for row in paragraph(
+            finding.text,
+            cells,
+            TextStyle.NOTE if finding.is_warning else TextStyle.PLAIN,
+            indent="  ",
+        )
+    ]
 
 
 def process_facts(process: TorchProcess, now: float) -> list[Fact]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from tui.allocators.findings import GrowthRate
+from tui.allocators.growth import GrowthRate
 from tui.snapshots.explain.frames import Frame, FrameKind
 from tui.snapshots.explain.inventory import (
     Container,

@@ -8,7 +8,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Literal
 
-from tui.allocators import findings
+from tui.allocators.growth import estimate_growth, still_grows
 from tui.core.text.numbers import round_size
 from tui.snapshots.explain.evidence import Evidence, Growth, Rate
 from tui.snapshots.explain.frames import Frame, format_line
@@ -117,7 +117,7 @@ def _by_steps(steps: Sequence[StepMemory]) -> Rate | None:
     """Return the growth of the bytes allocated after each optimizer step."""
     points = [(float(step.step), float(step.allocated)) for step in steps]
     source = "allocated after each optimizer step"
-    grows = findings.growth(points)
+    grows = estimate_growth(points)
     if grows is not None:
         return Rate.of_growth(grows, "step", source) if grows.steady else None
     if len(points) < 3 or points[-1][0] - points[0][0] < FEWEST_STEPS:
@@ -158,7 +158,7 @@ def estimate_rate(container: Container, evidence: Evidence, inventory: Inventory
     steps = 0 if first is None else inventory.step - first.step
     if first is None or steps < FEW or container.length < FEW:
         return None
-    if not findings.still_grows([(step.step, step.allocated) for step in inventory.steps]):
+    if not still_grows([(step.step, step.allocated) for step in inventory.steps]):
         return None  # it has been filled, as a cache is
     last = inventory.steps[-1]
     if 2 * (last.step - first.step) >= steps // 2 and last.allocated <= first.allocated:

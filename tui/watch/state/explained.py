@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tui.allocators.findings import Finding, GrowthPer, GrowthRate
+from tui.allocators.findings import Finding, GrowthPer
+from tui.allocators.growth import GrowthRate
 from tui.devices.state.watched_processes import Allocator, WatchedProcesses
 from tui.snapshots.explain.evidence import Circumstances, Evidence, Holder, Rate
 from tui.snapshots.explain.explain import explain, explain_driver_oom, explain_later

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Literal
 
 from tui.allocators.agents import AgentState
-from tui.allocators.findings import Finding, GrowthRate
+from tui.allocators.findings import Finding
+from tui.allocators.growth import GrowthRate
 from tui.allocators.messages import Placed, TorchProcess
 from tui.devices.state.resident_memory import ResidentPoint
 from tui.devices.state.watched_processes import Allocator, StepPoint

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tui.allocators.findings import TOO_SHORT, Finding, GrowthRate, describe_full, format_rate
+from tui.allocators.findings import TOO_SHORT, Finding, describe_full, format_rate
+from tui.allocators.growth import GrowthRate
 from tui.allocators.messages import CPU_BUILD
 from tui.core.text import numbers as text
 from tui.core.text.commands import shorten_command
@@ -268,9 +269,11 @@ def summarize_memory(row: WatchedDevice) -> str:
     if total is not None:
         most = text.size_pair(figures.allocated_peak, total, " of ")
     peaks = f"peak {most} allocated, {text.size(figures.reserved_peak)} reserved"
+    if not _states_growth(row):
+        return peaks
     if row.growth is not None and row.growth.low == row.growth.high == 0:
         return f"{peaks}, no growth{_format_span(row.growth, row.growth_per)}"
-    return f"{peaks}; {format_growth(row)}" if _states_growth(row) else peaks
+    return f"{peaks}; {format_growth(row)}"
 
 
 def _format_span(growth: GrowthRate, per: str) -> str:
@@ -285,7 +288,7 @@ def _states_growth(row: WatchedDevice) -> bool:
     """Return whether the growth needs words of its own."""
     # An OOM's conclusion says what grew; a missing figure beside it would seem to contradict.
     is_explained = row.growth is None and row.ended and row.at_oom is not None
-    is_found = any(finding.key in ("growth", "rise") for finding in row.findings)
+    is_found = any(finding.key in ("growth", "rise", "plateau") for finding in row.findings)
     return not is_explained and not is_found
 
 
