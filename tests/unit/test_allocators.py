@@ -36,7 +36,7 @@ from tui.core.text.commands import shorten_command
 from tui.core.text.glyphs import GLYPHS
 from tui.devices.memory import OTHER_PARTS, Gauge, ProcessMemory, account
 from tui.devices.memory.model import Absent, Stale, Value, get_value
-from tui.devices.memory.others import OLD, account_of
+from tui.devices.memory.others import OLD, account_in, account_of
 from tui.devices.state.history import MemoryPoint
 from tui.devices.state.watched_processes import MOST_ENDED, Allocator
 from tui.devices.views.history import RecentReadings
@@ -190,6 +190,25 @@ def test_what_an_exception_freed_is_told_as_it_was_at_the_oom() -> None:
     words = explain_end(at_oom=at_oom)
     assert "live tensors used 3.0 GiB of it at its OOM" in words
     assert "512 MiB was torch's cache" in words
+
+
+@pytest.mark.parametrize(
+    ("oom", "words"),
+    [
+        (False, "When it was last read, live tensors used 2.0 GiB of the 3.5 GiB that torch had"),
+        (True, "At its OOM, live tensors used 3.0 GiB of the 3.5 GiB that torch had reserved. "),
+    ],
+)
+def test_a_stored_run_tells_of_its_process_in_the_past_too(oom: bool, words: str) -> None:
+    state = watched(told())
+    at_oom = replace(figures(), allocated=3 * GIB, requested=3 * GIB) if oom else None
+    why = "the figures are recorded"
+    _, gauge = account_in(state.machine, allocator(state), NOW + 9, why, at_oom=at_oom)
+    said = " ".join(gauge.explanation)
+    assert said.startswith(f"The process has ended. {words}")
+    assert "The used memory is unknown: the figures are recorded." in said
+    assert "MiB was torch's cache" in said or "GiB was torch's cache" in said
+    assert "emptying" not in said
 
 
 def test_the_present_memory_of_the_gpu_is_told_apart_from_that_of_the_ended_process() -> None:

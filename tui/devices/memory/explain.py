@@ -186,8 +186,7 @@ def _bytes(parts: dict[str, Slice], key: str) -> int | None:
 def _opening(figures: GpuFigures) -> str:
     used, allocated = get_value(figures.used), figures.torch.allocated
     if used is None:
-        why = figures.used.reason if isinstance(figures.used, Absent) else ""
-        return f"The used memory is unknown: {_ended(why)}"
+        return _describe_unknown(figures)
     shows, reports = ("showed", "reported") if figures.past else ("shows", "reports")
     if figures.unified:
         shown = f"{text.size(used)} of the memory shared with the host {_be(figures)} in use"
@@ -213,6 +212,14 @@ def _opening(figures: GpuFigures) -> str:
     return f"{shown}; live tensors use {size} of it (torch allocated)."
 
 
+def _describe_unknown(figures: GpuFigures) -> str:
+    why = figures.used.reason if isinstance(figures.used, Absent) else ""
+    unknown, allocated = f"The used memory is unknown: {_ended(why)}", figures.torch.allocated
+    if figures.past and not isinstance(allocated, Absent):
+        return f"{_describe_tensors(figures, allocated.value)} {unknown}"
+    return unknown
+
+
 def _describe_end(figures: GpuFigures, shown: str, allocated: int) -> str:
     """Return the opening for a process that has ended, whose figures are of the past.
 
@@ -228,10 +235,14 @@ def _describe_end(figures: GpuFigures, shown: str, allocated: int) -> str:
             f"When the process was last read, {shown}; live tensors used {size} of it{then} "
             "(torch allocated)."
         )
+    return f"{_describe_tensors(figures, allocated)} Now {shown}."
+
+
+def _describe_tensors(figures: GpuFigures, allocated: int) -> str:
     when = "At its OOM" if figures.at_oom else "When it was last read"
     reserved = get_value(figures.torch.reserved)
     segments = "" if reserved is None else f" of the {text.size(reserved)} that torch had reserved"
-    return f"The process has ended. {when}, live tensors used {size}{segments}. Now {shown}."
+    return f"The process has ended. {when}, live tensors used {text.size(allocated)}{segments}."
 
 
 def _cache(figures: GpuFigures, would_free: Reading[int]) -> str:

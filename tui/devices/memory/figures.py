@@ -146,10 +146,10 @@ def collect_figures(readings: GpuReadings) -> GpuFigures:
         torch = _mark_old(torch, now - live.at, wording.ended)
     elif live is not None and readings.basis == "NVML":
         torch = _mark_old(torch, now - live.at, wording.busy)
-    has_ended = ended and not wording.pinned and view.nvml is not None
-    past = has_ended and _precedes_end(view.nvml, live)
+    has_ended = ended and not wording.pinned
+    past = has_ended and (view.nvml is None or _precedes_end(view.nvml, live))
     at_oom = has_ended and readings.at_oom
-    if past:
+    if past and view.nvml is not None:
         # Nothing is late: no later figures can come.
         readings = readings._replace(lost=wording.ended)
     if at_oom:

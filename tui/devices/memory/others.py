@@ -163,7 +163,16 @@ def account_in(
     if unpaired:
         figures = allocator.figures
         unknown = DeviceView(figures.device, torch_device=device, unpaired=unpaired)
-        readings = GpuReadings(unknown, machine.sample, figures, figures.pid, now, wording=OUTSIDE)
+        readings = GpuReadings(
+            unknown,
+            machine.sample,
+            at_oom or figures,
+            figures.pid,
+            now,
+            ended=bool(allocator.ended),
+            at_oom=at_oom is not None,
+            wording=OUTSIDE,
+        )
         gauge = gpu_gauge(readings, allocator.peak)
         return DeviceView(figures.device, torch_device=device), gauge
     view = next((device for device in machine.devices if device.key == allocator.placed.id), None)
