@@ -117,10 +117,10 @@ def test_memory_of_this_process_that_is_not_torchs_is_not_called_live() -> None:
     assert any("59.0 GiB was used by this process outside" in reason for reason in verdict.reasons)
 
 
-def test_a_request_without_a_frame_has_an_unrecorded_line() -> None:
+def test_a_request_without_a_frame_names_no_line() -> None:
     verdict = verdict_of([("allocated", 1024)], {**oom(500 << 10, 78 << 10), "frames": []})
     assert verdict.site == ""
-    assert verdict.reasons[0].startswith("an unrecorded line requested")
+    assert verdict.reasons[0].startswith("500.0 GiB was requested in one piece")
 
 
 # ---- a request that had room --------------------------------------------------------------------

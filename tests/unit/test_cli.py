@@ -22,7 +22,7 @@ from tui.app.start import WorkbenchOptions
 from tui.cli import main, program
 from tui.cli.completion import SHELLS
 from tui.cli.program import COMMANDS, parse, parser, resolve_passed
-from tui.headless.compare import list_usable_flags, parse_flag_setting
+from tui.headless.compare import choose_flags, format_flags, parse_flag_setting
 from tui.hosts.choice import HostChoice
 from tui.kit.command_line.output import UsageError, nearest
 from tui.kit.command_line.values import PythonChoice, python_at, python_of, resolve, whole_number
@@ -88,10 +88,16 @@ def test_only_flags_with_an_effect_are_offered() -> None:
     acts = FlagInfo("mkldnn.enabled", "oneDNN", "", ("cpu",), True, True, None)
     precision = replace(acts, name="mkldnn.conv.fp32_precision")
     absent = replace(acts, name="cudnn.benchmark", unavailable="a build without CUDA")
-    assert list_usable_flags([absent, acts, precision]) == [
-        "mkldnn.enabled=off,on",
-        "mkldnn.conv.fp32_precision=ieee,bf16",
+    assert choose_flags([absent, acts, precision], "only") == [acts, precision]
+    assert choose_flags([absent, acts, precision], "none") == [acts]
+    assert format_flags("conv2d", [replace(precision, about="Rounds inputs.")], 80) == [
+        "conv2d: --flag compares two settings of one of these flags",
+        "",
+        "  mkldnn.conv.fp32_precision=ieee,bf16",
+        "    Rounds inputs.",
     ]
+    (line,) = format_flags("conv2d", [], 80)
+    assert line == "conv2d: no flag that acts on it has an effect here"
 
 
 def test_the_folder_of_an_environment_stands_for_its_python(tmp_path: Path) -> None:
@@ -132,7 +138,6 @@ def test_a_python_that_is_not_there_is_refused(tmp_path: Path) -> None:
             "settings are ieee and tf32, not a",
         ),
         (["compare", "conv2d", "--flag", "x=on"], "give a name and two settings, such as x=off,on"),
-        (["compare", "conv2d"], "give --flag F=A,B; no flag has an effect here"),
         ([], "needs a terminal"),
     ],
 )
@@ -143,6 +148,13 @@ def test_wrong_usage_is_one_line_and_exit_code_2(argv: list[str], says: str) -> 
     assert done.out == ""
     (line,) = done.err.splitlines()
     assert says in line
+
+
+@pytest.mark.usefixtures("_ready_at_once")
+def test_without_a_flag_a_comparison_lists_those_that_act() -> None:
+    done = run_here("compare", "conv2d")
+    assert done.code == 0
+    assert done.out == "conv2d: no flag that acts on it has an effect here\n"
 
 
 @pytest.mark.usefixtures("_ready_at_once")

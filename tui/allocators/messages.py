@@ -20,7 +20,7 @@ VERSION = 1
 CPU_BUILD = "this torch is built for the CPU: it has no GPU allocator"
 NO_TORCH = "no torch is loaded in this process"
 NOT_USED_YET = "CUDA is not used yet: torch has allocated no GPU memory"
-NO_TENSOR_YET = "torch had allocated nothing when it was last read; it is read again in 1 s"
+NO_TENSOR_YET = "torch had allocated nothing when it was last read"
 """Reasons for missing figures that the screens treat in their own way."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tui.core.text.glyphs import rows_of_text
 from tui.headless.catalogue import CatalogueOptions, print_problems
 from tui.headless.waiter import (
     Waiter,
@@ -30,9 +31,11 @@ from tui.kit.command_line.output import (
     print_json,
     print_notice,
     print_text,
+    text_width,
 )
 from tui.kit.command_line.progress import ProgressLine, run_to_exit
 from tui.kit.command_line.values import whole_number
+from tui.kit.lines import wrap
 from tui.results.store.recorder import ResultRecorder
 from tui.runs.session.session import Session
 from tui.runs.views.result_text import (
@@ -40,9 +43,9 @@ from tui.runs.views.result_text import (
     format_comparison,
     format_comparison_progress,
 )
-from workloads.protocol.flag_words import ONEDNN, format_setting, parse_setting
+from workloads.protocol.flag_words import ONEDNN, acts_on, format_setting, parse_setting
 from workloads.protocol.messages import Budget
-from workloads.protocol.results import FlagInfo
+from workloads.protocol.results import Convolutions, FlagInfo
 
 Flag = tuple[str, tuple[bool, bool]]
 """A flag's name and the two settings to compare."""
@@ -53,7 +56,7 @@ class CompareOptions(CatalogueOptions):
     """The workload, flag, devices and duration of a comparison."""
 
     flag: Flag | None = None
-    """``None`` for an error that lists the flags."""
+    """``None`` to list the flags."""
     names: Sequence[str]
     """The name of one workload."""
     devices: Sequence[str] = ()
@@ -127,7 +130,11 @@ async def _run_comparison(python: str, options: CompareOptions) -> int:
         if await waiter.ready(progress):
             print_problems(session.state.runs.hello)
             name = choose_workloads(session.state.runs, options.names)[0]
-            flag, settings = _require_flag(session, options.flag)
+            if options.flag is None:
+                progress.clear()
+                _list_flags(session, name, as_json=options.json)
+                return waiter.exit_code(0)
+            flag, settings = options.flag
             set_parameters(session, [name], dict(options.parameters))
             session.here.request_comparison(
                 name,
@@ -163,26 +170,53 @@ async def _run_comparison(python: str, options: CompareOptions) -> int:
     return waiter.exit_code(1 if entry.comparison.status == "failed" else 0)
 
 
-def _require_flag(session: Session, flag: Flag | None) -> Flag:
-    """Return the requested flag.
+def _list_flags(session: Session, name: str, *, as_json: bool) -> None:
+    """Print the flags that have an effect here and act on a workload."""
+    state = session.state.runs
+    info = state.find_workload(name)
+    flags = choose_flags(state.known_flags, info.convolutions) if info else []
+    if as_json:
+        encoded = [
+            {"name": flag.name, "settings": _format_settings(flag), "about": flag.about}
+            for flag in flags
+        ]
+        print_json({"workload": name, "flags": encoded})
+    else:
+        print_text(rows_of_text(format_flags(name, flags, text_width())))
 
-    Raises:
-        UsageError: none was requested; the text lists those that have an effect here.
-    """
-    if flag is not None:
-        return flag
-    usable = list_usable_flags(session.state.runs.known_flags)
-    names = f"the flags here are {' '.join(usable)}" if usable else "no flag has an effect here"
-    raise UsageError(f"compare: give --flag F=A,B; {names}")
 
-
-def list_usable_flags(flags: Sequence[FlagInfo]) -> list[str]:
-    """Return the flags that have an effect here with their settings, as ``--flag`` takes them."""
+def choose_flags(flags: Sequence[FlagInfo], convolutions: Convolutions) -> list[FlagInfo]:
+    """Return the flags that have an effect here, and on a workload with these convolutions."""
     return [
-        f"{known.name}={format_setting(known.name, False)},{format_setting(known.name, True)}"
-        for known in flags
-        if known.unavailable is None
+        known for known in flags if known.unavailable is None and acts_on(known.name, convolutions)
     ]
+
+
+def format_flags(name: str, flags: Sequence[FlagInfo], cells: int) -> list[str]:
+    """Return the flags that act on a workload, each as ``--flag`` takes it, and what it does.
+
+    Args:
+        name: of the workload.
+        flags: those that act on it.
+        cells: width of a line.
+    """
+    if not flags:
+        return [f"{name}: no flag that acts on it has an effect here"]
+    lines = [f"{name}: --flag compares two settings of one of these flags"]
+    for flag in flags:
+        about = wrap(flag.about, cells - 4)
+        lines += ["", f"  {format_flag(flag)}"]
+        lines += [f"    {row}" for row in about]
+    return lines
+
+
+def format_flag(flag: FlagInfo) -> str:
+    """Return a flag with its settings, as ``--flag`` takes it: ``cudnn.benchmark=off,on``."""
+    return f"{flag.name}={','.join(_format_settings(flag))}"
+
+
+def _format_settings(flag: FlagInfo) -> tuple[str, str]:
+    return format_setting(flag.name, False), format_setting(flag.name, True)
 
 
 def _choose_device(session: Session, flag: str, names: Sequence[str]) -> str:
@@ -202,8 +236,8 @@ def _choose_device(session: Session, flag: str, names: Sequence[str]) -> str:
     device = session.state.runs.device_for_flag(flag)
     if device is None:
         reason = flags[flag].unavailable or "there is no device that it acts on"
-        usable = list_usable_flags(session.state.runs.known_flags)
-        advice = f"; the flags here are {' '.join(usable)}" if usable else ""
+        usable = [known for known in flags.values() if known.unavailable is None]
+        advice = f"; the flags here are {' '.join(map(format_flag, usable))}" if usable else ""
         raise Failure(f"{flag} has no effect here: {reason}{advice}")
     return device
 

@@ -170,9 +170,10 @@ class Figures:
         return (self.device_free or 0) + self.cached
 
     @property
-    def asker(self) -> str:
-        """The requester, as the subject of a sentence."""
-        return self.site or "an unrecorded line"
+    def request(self) -> str:
+        """The request, with its line if the snapshot has it."""
+        size = text(self.requested)
+        return f"{self.site} requested {size}" if self.site else f"{size} was requested"
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,8 +279,7 @@ def _explain_larger_than_device(_explanation: Explanation, figures: Figures) -> 
     total = text(figures.total or 0)
     has = "a little less" if text(figures.requested) == total else total
     return (
-        f"{figures.asker} requested {text(figures.requested)} in one piece; the device has {has} in"
-        " total",
+        f"{figures.request} in one piece; the device has {has} in total",
         *_describe_request_shape(figures),
         _describe_request(figures),
     )
@@ -301,8 +301,7 @@ def _explain_larger_than_free(_explanation: Explanation, figures: Figures) -> tu
             f" {share(figures.live / figures.known)} of the device's {least}{text(figures.known)}"
         )
     return (
-        f"{figures.asker} requested {text(figures.requested)} in one piece; {text(free)} was free"
-        f" on the device{cached}",
+        f"{figures.request} in one piece; {text(free)} was free on the device{cached}",
         *_describe_request_shape(figures),
         where,
     )

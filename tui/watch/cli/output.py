@@ -191,7 +191,7 @@ def _encode_process(
     row: WatchedProcessRow, path: str, unavailable: dict[str, str]
 ) -> dict[str, Any]:
     process = row.process
-    if process.reason:
+    if process.reason and not row.figures:
         unavailable[path] = process.reason
     fields: dict[str, Any] = {"pid": process.pid}
     for name in ("start", "command", "user", "rank", "torch"):
