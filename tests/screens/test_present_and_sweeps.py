@@ -140,7 +140,7 @@ async def test_a_page_runs_with_the_defaults_and_names_what_the_table_has_instea
     edited = ParametersSet("first", {**DEFAULTS, "size": 64})
     async with running((80, 24), "no gpu", GROUP, edited) as app:
         await app.press("D")
-        assert "first  size = 4096  dtype = float32  (the defaults)" in app.text
+        assert "first  size = 4096  dtype = float32  (the defaults, not stored)" in app.text
         assert "your table has size = 64: not used here" in app.text
         (run,) = app.session.state.runs.book.values()
         assert run.request.parameters == DEFAULTS

@@ -12,6 +12,7 @@ from tests.screens.helpers import GIB, MIB
 from tests.screens.watched import device
 from tui.allocators.findings import NO_GROWTH, Finding, GrowthPer
 from tui.allocators.growth import GrowthRate
+from tui.devices.state.resident_memory import HOST_GROWTH
 from tui.kit.lines import plain
 from tui.watch.state.run import GpuOccupancy
 from tui.watch.views.run import format_growth, summarize_memory, trend_lines
@@ -117,3 +118,13 @@ def test_a_rise_takes_the_place_of_a_growth_that_is_not_known_yet() -> None:
     )
     rows = [plain(row).rstrip() for row in trend_lines(device(findings=(rise,)), 120)]
     assert rows == [rise.text]
+
+
+def test_a_growth_of_host_memory_says_when_the_host_is_full() -> None:
+    growth = GrowthRate(32 * MIB, 32 * MIB, 32 * MIB, span=60.0)
+    found = Finding(HOST_GROWTH, "host memory grows", "/proc", growth, "s", 0)
+    row = replace(device(findings=(found,), growth=None), host_available=GIB)
+    words = " ".join(plain(line) for line in trend_lines(row, 120))
+    assert "host memory grows; at this rate, the host's memory is full in about 32 s" in words
+    unknown = " ".join(plain(line) for line in trend_lines(replace(row, host_available=None), 120))
+    assert "full" not in unknown

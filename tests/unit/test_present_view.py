@@ -46,19 +46,19 @@ def demo_ran(device: str = "cpu", **changes: object) -> list[AnyEvent]:
 
 def test_the_parameters_are_named_with_their_values() -> None:
     assert headline(make_store("no gpu"))[0] == (
-        "matmul  size = 4096  dtype = float32  (the defaults)"
+        "matmul  size = 4096  dtype = float32  (the defaults, not stored)"
     )
 
 
 def test_a_workload_without_parameters_says_so() -> None:
     state = make_store("no gpu", hello(workload(parameters=())))
-    assert headline(state)[0] == "matmul  no parameters"
+    assert headline(state)[0] == "matmul  no parameters, not stored"
 
 
 def test_what_the_table_has_instead_is_named() -> None:
     state = make_store("no gpu", ParametersSet("matmul", {**DEFAULTS, "dtype": "float16"}))
     assert headline(state)[:2] == [
-        "matmul  size = 4096  dtype = float32  (the defaults)",
+        "matmul  size = 4096  dtype = float32  (the defaults, not stored)",
         "your table has dtype = float16: not used here",
     ]
     points = tuple({**DEFAULTS, "size": size} for size in (64, 128))

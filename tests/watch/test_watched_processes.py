@@ -365,3 +365,18 @@ def test_a_growth_that_will_fill_its_gpu_is_warned_of_once() -> None:
         "7 cuda:0: allocated has risen 256 MiB/step, in 12 steps so far; at this rate, "
         "the GPU is full in about 20 steps, 10 s"
     ]
+
+
+def test_host_memory_that_will_fill_the_machine_is_warned_of_once() -> None:
+    known, warnings = seen(process(7)), GrowthWarnings()
+    said: list[str] = []
+    for number in range(200):
+        at = BEGAN + number / 4
+        known.apply(ProcessFigures(at, (), host_rss={"7": GIB + number * 32 * MIB}))
+        here = sample(at=at)
+        memory = replace(here.host.memory, available=16 * GIB - number * 32 * MIB)
+        known.apply_sample(replace(here, host=replace(here.host, memory=memory)))
+        said += warnings.find_new(known)
+    (line,) = said
+    assert line.startswith("7: host memory grows 7.50 GiB/min, over 30 s; at this rate, the host's ")
+    assert line.endswith("memory is full in about 1 min 38 s")

@@ -318,14 +318,14 @@ FURTHEST = 20.0
 
 
 def project_full(finding: Finding, free: int) -> float | None:
-    """Return after how many steps or seconds a growth needs all memory of a GPU.
+    """Return after how many steps or seconds a growth needs all memory of a GPU or of the host.
 
     The peak of the newest steps grows with what they leave allocated; it may fill the reserved
     memory and the free memory of the GPU.
 
     Args:
         finding: a growth.
-        free: free bytes of the GPU.
+        free: free bytes of the GPU, or available bytes of the host.
 
     Returns:
         The steps or seconds; ``None`` if they are not known, or too many to be projected.
@@ -337,13 +337,16 @@ def project_full(finding: Finding, free: int) -> float | None:
     return left if left <= FURTHEST * rate.span else None
 
 
-def describe_full(finding: Finding, free: int | None, steps_per_s: float | None) -> str:
+def describe_full(
+    finding: Finding, free: int | None, steps_per_s: float | None = None, what: str = "the GPU"
+) -> str:
     """Describe when a growth fills a GPU: ``at this rate, the GPU is full in about 5 steps``.
 
     Args:
         finding: a growth.
-        free: free bytes of the GPU; ``None`` if unknown.
+        free: free bytes of the GPU, or available bytes of the host; ``None`` if unknown.
         steps_per_s: the present rate of steps, if known.
+        what: what is full then.
 
     Returns:
         The words; empty if it cannot be foreseen.
@@ -351,7 +354,7 @@ def describe_full(finding: Finding, free: int | None, steps_per_s: float | None)
     left = None if free is None else project_full(finding, free)
     if left is None:
         return ""
-    full = "at this rate, the GPU is full in"
+    full = f"at this rate, {what} is full in"
     if finding.per == "s":
         return f"{full} about {fmt.duration(left)}"
     if left < 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from tui.allocators.findings import SHORTEST_GROWTH_S, Finding, find_growth, find_stopped_growth
@@ -14,6 +14,8 @@ MOST_POINTS = 1200
 """The most points of a process's whole life; beyond, neighbors merge into their maximum."""
 TREND_S = 1.0
 """Seconds between two computations of the trend, which take about a millisecond."""
+HOST, HOST_GROWTH = "the host's memory", "host growth"
+"""What a growth of host memory fills, and the key of its finding."""
 SOURCE = "/proc/PID/statm: resident bytes"
 
 
@@ -92,7 +94,10 @@ class ResidentMemory:
         if not points or newest - points[0][0] < SHORTEST_GROWTH_S:
             return ResidentTrend(newest, None, None, ended)
         subject = "host memory"
-        finding = find_growth(points, "s", "host growth", subject, SOURCE, ended=ended)
+        finding = find_growth(points, "s", HOST_GROWTH, subject, SOURCE, ended=ended)
+        if finding is not None:
+            # All of it is memory that the process needs: there is no cache to fill first.
+            finding = replace(finding, needs=0)
         finding = finding or find_stopped_growth(points, "s", "host plateau", subject, SOURCE)
         return ResidentTrend(newest, estimate_growth(points), finding, ended)
 

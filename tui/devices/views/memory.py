@@ -508,6 +508,7 @@ def memory_title(
         notes.append(f"{glyphs.GLYPHS.warning} {text.count(len(gauge.warnings), 'warning')}")
     label = f"Memory{device}   {view.label}"
     name = "" if view.key == CPU else shorten_name(view)
+    name = "" if name == view.label else name
     short = _SPACED_UNIT.sub(r"\1", sizes)
     if format_size is text.size_short:
         sizes = short

@@ -441,7 +441,9 @@ def settings_lines(state: RunsState, info: WorkloadInfo, cells: int) -> list[Lin
     """Return the workload's parameters, and the settings of the user that differ."""
     settings = parameters.get_defaults(info)
     named: list[Line] = [line(_format_setting(info, *setting)) for setting in settings.items()]
-    default = Span("(the defaults)" if named else "no parameters", TextStyle.QUIET)
+    default = Span(
+        "(the defaults, not stored)" if named else "no parameters, not stored", TextStyle.QUIET
+    )
     rows = flow(
         [line(Span(info.name, TextStyle.STRONG)), *named, line(default)], cells, indent="  "
     )

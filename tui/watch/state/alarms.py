@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from tui.allocators.findings import describe_full
 from tui.core.text import numbers as text
 from tui.core.text.commands import name_program
+from tui.devices.state.devices import CPU
+from tui.devices.state.resident_memory import HOST
+from tui.devices.state.watched_processes import TorchProcessState
 from tui.kit.terminal.alarm import LONG_S
 from tui.watch.runs.ooms import describe_request
 from tui.watch.runs.process_logs import ProcessLog
@@ -55,15 +58,15 @@ def watched_facts(run: StartedRun, logs: Sequence[ProcessLog], *, is_over: bool)
 
 
 class GrowthWarnings:
-    """Warns once of each device that a process's growth is about to fill."""
+    """Warns once of each device, and of the host, that a process's growth is about to fill."""
 
     def __init__(self) -> None:
         self._warned: set[tuple[int, str]] = set()
 
     def find_new(self, processes: RunProcesses) -> list[str]:
-        """Return a line for each device of a running process whose growth has become known.
+        """Return a line for each growth of a running process that has become known.
 
-        A growth that fills no GPU in the near future is left to the end of the run.
+        A growth that fills no memory in the near future is left to the end of the run.
         """
         lines: list[str] = []
         for process in processes.seen.values():
@@ -77,7 +80,19 @@ class GrowthWarnings:
                     if when:
                         self._warned.add((pid, name))
                         lines.append(f"{pid} {name}: {finding.text}; {when}")
+            lines += self._find_host(process, processes.host_available)
         return lines
+
+    def _find_host(self, process: TorchProcessState, available: int | None) -> list[str]:
+        pid = process.description.pid
+        if process.gone or (pid, CPU) in self._warned:
+            return []
+        finding = process.host.trend(ended=False).finding
+        when = describe_full(finding, available, what=HOST) if finding else ""
+        if not finding or not when:
+            return []
+        self._warned.add((pid, CPU))
+        return [f"{pid}: {finding.text}; {when}"]
 
 
 class WatchAlarms:

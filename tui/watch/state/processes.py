@@ -59,6 +59,8 @@ class RunProcesses(WatchedProcesses):
         self.logs: tuple[ProcessLog, ...] = ()
         self.gpus: dict[str, GpuOccupancy] = {}
         """GPUs by NVML's id, each at its last sample with a process on it."""
+        self.host_available: int | None = None
+        """Available bytes of the host's memory at the last sample; ``None`` before it."""
         self._known: dict[int, Holder] = {}
         """Processes by pid."""
         self._agents: dict[int, AgentState] = {}
@@ -84,6 +86,7 @@ class RunProcesses(WatchedProcesses):
         return True
 
     def apply_sample(self, sample: Sample) -> DevicesPlaced | None:
+        self.host_available = sample.host.memory.available
         if self.simulated:
             return super().apply_sample(replace(sample, devices=()))
         self._apply_occupancy(sample.devices)
@@ -229,6 +232,7 @@ class RunProcesses(WatchedProcesses):
                     host_points=tuple(process.host.points),
                     host_peak=process.host.peak,
                     host_growth=host.growth,
+                    host_available=self.host_available,
                     allocator=seen,
                 )
             )

@@ -124,6 +124,8 @@ class WatchedDevice:
     """Its most resident bytes at any reading; ``None`` without a reading."""
     host_growth: GrowthRate | None = None
     """Growth of its host memory, in bytes per second; ``None`` after too short a time."""
+    host_available: int | None = field(default=None, compare=False)
+    """Available bytes of the host's memory; ``None`` without a reading."""
     allocator: Allocator | None = field(default=None, compare=False)
     """Its allocator over time, which later readings change; ``None`` without a reading. It is left
     out of comparisons, since its newest figures are in the fields above."""

@@ -12,6 +12,7 @@ from tui.allocators.messages import CPU_BUILD
 from tui.core.text import numbers as text
 from tui.core.text.commands import shorten_command
 from tui.core.text.glyphs import clean
+from tui.devices.state.resident_memory import HOST, HOST_GROWTH
 from tui.devices.views.process_memory import finding_lines
 from tui.kit.lines import Line, TextStyle, cell_len, fit, paragraph
 from tui.snapshots.explain.explanation import Explanation
@@ -210,7 +211,7 @@ def host_lines(row: WatchedDevice, cells: int) -> list[Line]:
         row: the process under the cursor.
         cells: width of a line.
     """
-    lines = finding_lines(row.findings, cells)
+    lines = finding_lines([_project(finding, row) for finding in row.findings], cells)
     if not lines and plots_host_memory(row):
         lines += paragraph(format_host_growth(row), cells, TextStyle.PLAIN, indent="  ")
     if row.process.reason == CPU_BUILD:
@@ -293,9 +294,13 @@ def _states_growth(row: WatchedDevice) -> bool:
 
 
 def _project(finding: Finding, row: WatchedDevice) -> Finding:
-    """Add to a growth when it fills the GPU of the running process, if that can be foreseen."""
-    free = None if row.ended or row.gpu is None else row.gpu.free
-    when = describe_full(finding, free, row.steps_per_s)
+    """Add to a growth when it fills the memory of a running process, if that can be foreseen."""
+    if row.ended:
+        return finding
+    if finding.key == HOST_GROWTH:
+        when = describe_full(finding, row.host_available, what=HOST)
+    else:
+        when = describe_full(finding, None if row.gpu is None else row.gpu.free, row.steps_per_s)
     return replace(finding, text=f"{finding.text}; {when}") if when else finding
 
 
