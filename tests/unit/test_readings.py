@@ -10,10 +10,13 @@ import torch
 
 from tests.screens.results import timing
 from tests.unit.test_study import Scripted
+from tui.kit.lines import TextStyle, plain
+from tui.kit.tables import table_lines
+from tui.runs.views.chart import chart_lines
 from workloads.declare.study import Study
 from workloads.measure.cpu_share import Others
 from workloads.protocol.messages import Run, make_empty_result
-from workloads.protocol.results import UNTRUSTED, Rates
+from workloads.protocol.results import UNTRUSTED, Chart, DataColumn, Rates, Series, Table
 from workloads.runner import reporting
 
 NO_RATES = Rates(None, None, None)
@@ -130,7 +133,9 @@ def test_a_table_timed_beside_other_processes_is_named(
     study.beside["figure naive_flop_per_s"] = Others(1.0, cpu_s)
     study.table("ways", "three ways to add", ("time", "s"))
     empty = make_empty_result(Run("1", "matmul", device, {}, {}))
-    said = reporting.add_findings(empty, study).warnings
+    found = reporting.add_findings(empty, study)
+    assert [table.unreliable for table in found.tables] == [warned]
+    said = found.warnings
     named = (
         'the table "three ways to add", the figure "time of a cold over a warm call" and the'
         ' figure "naive rate" are unreliable'
@@ -147,3 +152,26 @@ def test_a_table_timed_beside_other_processes_is_named(
     assert [line.partition(" cores: ")[2] or line for line in said] == (
         [noisy, f"{named}; {UNTRUSTED}"] if warned else [UNTRUSTED, noisy]
     )
+
+
+def test_an_unreliable_table_or_chart_says_so_in_its_title() -> None:
+    columns = (DataColumn("way"), DataColumn("time", "s"))
+    table = Table("ways", "three ways to add", columns, (("loop", 1.0),), unreliable=True)
+    title, *_ = table_lines(table, {}, 80)
+    assert plain(title) == "! three ways to add (unreliable)"
+    assert title[0].style is TextStyle.NOTE
+    chart = Chart(
+        "over_n",
+        "time over n",
+        "n",
+        (1.0, 2.0, 3.0),
+        (Series("loop", "s", (1.0, 2.0, 4.0)),),
+        marks=("the loop loses from n=2",),
+        unreliable=True,
+    )
+    rows = chart_lines(chart, {}, 80)
+    assert any("! time over n (unreliable)" in plain(row) for row in rows)
+    mark = next(row for row in rows if "loses from" in plain(row))
+    assert TextStyle.GOOD not in [span.style for span in mark]
+    reliable = chart_lines(replace(chart, unreliable=False), {}, 80)
+    assert not any("unreliable" in plain(row) for row in reliable)

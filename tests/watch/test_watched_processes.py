@@ -378,5 +378,7 @@ def test_host_memory_that_will_fill_the_machine_is_warned_of_once() -> None:
         known.apply_sample(replace(here, host=replace(here.host, memory=memory)))
         said += warnings.find_new(known)
     (line,) = said
-    assert line.startswith("7: host memory grows 7.50 GiB/min, over 30 s; at this rate, the host's ")
+    assert line.startswith(
+        "7: host memory grows 7.50 GiB/min, over 30 s; at this rate, the host's "
+    )
     assert line.endswith("memory is full in about 1 min 38 s")

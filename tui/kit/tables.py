@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
+from tui.core.text import glyphs
 from tui.core.text.glyphs import clean
 from tui.core.text.numbers import quantity
 from tui.kit.lines import (
@@ -36,7 +37,8 @@ def table_lines(table: Table, unavailable: Mapping[str, str], cells: int) -> lis
         unavailable: reasons by dotted path; the table's reasons are added below it.
         cells: width of a line.
     """
-    rows = paragraph(table.title or table.name, cells, TextStyle.STRONG)
+    title = format_title(table.title or table.name, unreliable=table.unreliable)
+    rows = paragraph(title, cells, TextStyle.NOTE if table.unreliable else TextStyle.STRONG)
     if not table.columns:
         pass
     elif not table.rows:
@@ -51,6 +53,11 @@ def table_lines(table: Table, unavailable: Mapping[str, str], cells: int) -> lis
         ]
         rows += _aligned(table, texts, cells) or _row_by_row(table, texts, cells)
     return rows + reason_lines(f"tables.{table.name}", unavailable, cells)
+
+
+def format_title(title: str, *, unreliable: bool) -> str:
+    """Return the title of a table or a chart; a warning says why one is unreliable."""
+    return f"{glyphs.GLYPHS.warning} {title} (unreliable)" if unreliable else title
 
 
 def reason_lines(path: str, unavailable: Mapping[str, str], cells: int) -> list[Line]:

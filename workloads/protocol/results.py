@@ -274,6 +274,8 @@ class Table:
     title: str
     columns: tuple[DataColumn, ...]
     rows: tuple[tuple[Cell, ...], ...] = ()
+    unreliable: bool = False
+    """Other programs used the CPU while it was timed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,6 +302,8 @@ class Chart:
     """Names of the places, where they are steps."""
     marks: tuple[str, ...] = ()
     """The chart's main features, a line each, such as where one curve overtakes the other."""
+    unreliable: bool = False
+    """Other programs used the CPU while it was timed."""
 
 
 @dataclass(frozen=True, slots=True)

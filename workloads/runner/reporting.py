@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import torch
@@ -252,31 +252,45 @@ def add_findings(result: RunResult, study: Study | None) -> RunResult:
     """Return the result with a study's present findings."""
     if study is None:
         return result
+    busy = _find_disturbed(study, result.device)
     return replace(
         result,
         figures=dict(study.figures),
-        tables=study.tables,
-        charts=study.charts,
+        tables=tuple(
+            replace(table, unreliable=f"table {table.name}" in busy) for table in study.tables
+        ),
+        charts=tuple(
+            replace(chart, unreliable=f"chart {chart.name}" in busy) for chart in study.charts
+        ),
         log=tuple(study.log),
         spans=(*result.spans, *study.spans),
         unavailable={**result.unavailable, **study.unavailable},
-        warnings=_warn_beside(study, result),
+        warnings=_warn_beside(study, result, busy),
     )
 
 
-def _warn_beside(study: Study, result: RunResult) -> tuple[str, ...]:
-    """Return the warnings, also of tables, charts and figures timed beside other processes.
-
-    A warning that doubts the time for the same reason becomes one with theirs.
-    """
-    if result.device != "cpu":
-        return result.warnings
+def _find_disturbed(study: Study, device: str) -> dict[str, float]:
+    """Return the tables, charts and figures timed beside other processes, with their CPU cores."""
+    if device != "cpu":
+        return {}
     threads = torch.get_num_threads()
-    busy = {
+    return {
         name: others.cores
         for name, others in study.beside.items()
         if others.cores is not None and cpu_share.has_unknown_effect(others.cores, threads)
     }
+
+
+def _warn_beside(study: Study, result: RunResult, busy: Mapping[str, float]) -> tuple[str, ...]:
+    """Return the warnings, also of tables, charts and figures timed beside other processes.
+
+    A warning that doubts the time for the same reason becomes one with theirs.
+
+    Args:
+        study: the findings.
+        result: has the warnings so far.
+        busy: the disturbed findings, with the cores that others used.
+    """
     if not busy:
         return result.warnings
     *others, last = (_label_finding(study, finding) for finding in busy)

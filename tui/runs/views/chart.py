@@ -36,7 +36,7 @@ from tui.kit.plot import (
     plot_lines,
 )
 from tui.kit.scale import above, places_scale, scale_for
-from tui.kit.tables import reason_lines, table_lines
+from tui.kit.tables import format_title, reason_lines, table_lines
 from tui.runs.state.parameters import Sweep
 from tui.runs.sweeps.sweep_result import SweepResult, format_settings, format_sweep_progress
 from tui.runs.views.device_charts import change_order_often, find_wins, name_devices
@@ -148,7 +148,7 @@ def curve_lines(
         device: device of the figures, whose color a single curve has.
     """
     rows: list[Line] = []
-    title = clean(chart.title or chart.name)
+    title = format_title(clean(chart.title or chart.name), unreliable=chart.unreliable)
     names = [series.name for series in chart.series]
     styles, marks = list_curve_styles(names, device), list_curve_marks(names)
     units = tuple(dict.fromkeys(series.unit for series in chart.series))
@@ -214,7 +214,8 @@ def chart_lines(
     """
     chart = name_devices(chart, device)
     events = events or find_wins(chart, device)
-    rows = paragraph(chart.title or chart.name, cells, TextStyle.STRONG)
+    title = format_title(chart.title or chart.name, unreliable=chart.unreliable)
+    rows = paragraph(title, cells, TextStyle.STRONG)
     if not chart.places:
         rows.append(line(Span("  no points yet", TextStyle.QUIET)))
     elif chart.labels:
@@ -226,7 +227,8 @@ def chart_lines(
         rows = curve_lines(chart, cells, height, levels, events, device)
     else:
         rows += _points_as_table(chart, cells)
-    doubted = chart.marks if change_order_often(chart, device) else ()
+    is_doubted = chart.unreliable or change_order_often(chart, device)
+    doubted = chart.marks if is_doubted else ()
     return [
         *rows,
         *mark_lines(chart, cells, doubted),
@@ -283,7 +285,7 @@ def build_point_table(chart: Chart) -> Table:
     for number, value in enumerate(chart.places):
         name: Cell = chart.labels[number] if chart.labels else value
         rows.append((name, *(series.values[number] for series in chart.series)))
-    return Table(chart.name, chart.title, columns, tuple(rows))
+    return Table(chart.name, chart.title, columns, tuple(rows), chart.unreliable)
 
 
 # ---- the findings of a study ---------------------------------------------------------------------
@@ -318,7 +320,7 @@ def _chart_as_points(chart: Chart, result: RunResult, cells: int) -> list[Line]:
         # A staircase is both a chart and a table; its numbers appear once.
         return mark_lines(chart, cells)
     rows = table_lines(build_point_table(chart), {}, cells)
-    return rows + mark_lines(chart, cells)
+    return rows + mark_lines(chart, cells, chart.marks if chart.unreliable else ())
 
 
 def _is_shown_in_table(chart: Chart, tables: tuple[Table, ...]) -> bool:
