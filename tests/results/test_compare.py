@@ -374,6 +374,21 @@ def test_lists_say_once_what_all_share_and_markdown_cannot_be_broken(tmp_path: P
     assert "left out" not in "".join(markdown)
 
 
+def test_a_list_is_short_where_results_of_the_cpu_have_no_gpu(tmp_path: Path) -> None:
+    with Database(tmp_path / "r", writing=True) as database:
+        cpu = kept(60, device="cpu", facts={"gpu": "", "driver": ""})
+        database.add([*_runs(1e-3, 0, 1), cpu])
+        rows, facts = database.read_rows(), database.read_facts()
+    outcome = "2.30x faster with cudnn.benchmark, 151 µs instead of 301 µs"
+    rows = [replace(rows[0], kind="comparison", median_s=None, outcome=outcome), *rows[1:]]
+    table = build_list_table(rows, facts, {})
+    assert "GPU NVIDIA H200, driver 580.65.06, torch 2.13.0+cu130" in table.title
+    assert [column.name for column in table.columns] == [
+        "id", "when", "workload", "device", "result",
+    ]  # fmt: skip
+    assert table.rows[0][-1] == "2.30x faster with cudnn.benchmark"
+
+
 def test_markdown_gives_two_runs_as_their_range_with_their_warnings(tmp_path: Path) -> None:
     with Database(tmp_path / "r", writing=True) as database:
         database.add([*_runs(1e-3, 0, 1, 0.0, warnings=("noisy",)), *_runs(3e-3, 1, 1, 0.0)])

@@ -81,11 +81,11 @@ def build_list_table(
     values = {
         name: [facts[row.environment].values.get(name, "") for row in rows] for name in _SHOWN
     }
-    differ = [name for name in _SHOWN if len({*values[name]}) > 1]
+    # A result of a CPU has no GPU and no driver, which is no difference.
+    known = {name: dict.fromkeys(filter(None, values[name])) for name in _SHOWN}
+    differ = [name for name in _SHOWN if len(known[name]) > 1]
     shared = [
-        f"{name_fact(name)} {values[name][0]}"
-        for name in _SHOWN
-        if rows and name not in differ and values[name][0]
+        f"{name_fact(name)} {next(iter(known[name]))}" for name in _SHOWN if len(known[name]) == 1
     ]
     columns: dict[str, Sequence[str]] = {
         "id": [row.id[:SHORT_ID] for row in rows],

@@ -87,11 +87,19 @@ def format_outcome(row: StoredRow) -> str:
 
 
 def format_results(rows: Sequence[StoredRow]) -> tuple[str, ...]:
-    """Return the results, with times that end in the same column, and marks of doubts."""
+    """Return the results, with times that end in the same column, and marks of doubts.
+
+    A comparison has its verdict alone, without its two times.
+    """
     warning = f"{glyphs.GLYPHS.warning} "
-    return _align_times(
-        rows, [f"{warning if row.marks else ''}{format_outcome(row)}" for row in rows]
-    )
+    texts = [f"{warning if row.marks else ''}{_format_verdict(row)}" for row in rows]
+    return _align_times(rows, texts)
+
+
+def _format_verdict(row: StoredRow) -> str:
+    outcome = format_outcome(row)
+    verdict, _, times = outcome.rpartition(", ")
+    return verdict if " instead of " in times else outcome
 
 
 def format_figures(rows: Sequence[StoredRow]) -> tuple[str, ...]:
