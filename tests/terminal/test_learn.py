@@ -16,8 +16,9 @@ from tests.terminal.terminal import PROGRAM, Terminal
 from tests.tiers import VARIANT
 
 RUNS = "any key runs it, q ends"
-ASKS = "1, 2 or 3 answers, any other key goes on, q ends"
-ASKS_AGAIN = "1, 2 or 3 answers, any other key shows the answer, q ends"
+ASKS = "1, 2 or 3 answers, enter skips, l list, q ends"
+ASKS_AGAIN = "1, 2 or 3 answers, enter shows the answer, q ends"
+KEYS = "f all figures, b back, l list, q ends"
 LEARN = (*PROGRAM, "learn", "--device", "cpu")
 
 
@@ -33,7 +34,7 @@ PROMPT = ", q ends"
 
 def go_to(terminal: Terminal, prompt: str) -> str:
     """Type keys until a prompt is shown, and return all that was on the screens before it."""
-    seen = text = terminal.until_shows(PROMPT)
+    seen = text = terminal.until(_has_prompt)
     while prompt not in text:
         terminal.keys(" ")
         text = terminal.until(partial(_is_another_prompt, text))
@@ -41,8 +42,12 @@ def go_to(terminal: Terminal, prompt: str) -> str:
     return seen
 
 
+def _has_prompt(text: str) -> bool:
+    return PROMPT in text or "any key ends" in text
+
+
 def _is_another_prompt(before: str, now: str) -> bool:
-    return PROMPT in now and now != before
+    return _has_prompt(now) and now != before
 
 
 def echoes(terminal: Terminal) -> bool:
@@ -100,9 +105,9 @@ def test_a_digit_answers_before_the_run_and_is_judged_after_it(
         terminal.until_shows("13 of 13", ASKS)
         terminal.keys("1")
         terminal.until_shows("You chose 1. The answer", PROMPT)
-        while "first steps." not in terminal.text():
-            terminal.keys(" ")
-            terminal.until(lambda shown: PROMPT in shown or "first steps." in shown)
+        go_to(terminal, "any key ends, f all figures")
+        terminal.keys(" ")
+        terminal.until_shows("first steps.")
         assert "You chose 1: right." in terminal.text()
         assert terminal.exit_code() == 0
         words = " ".join(terminal.text().split())
@@ -117,21 +122,44 @@ def test_the_walk_begins_with_the_list_of_steps_and_goes_back(stand_in: tuple[st
         terminal.until_shows("enter begins with 9,")
         terminal.keys("2\r")
         go_to(terminal, "2 of 13")
-        go_to(terminal, "any key goes on to device_mismatch, b back, l list, q ends")
+        go_to(terminal, "any key goes on to device_mismatch, f all figures, b back, l list, q ends")
         terminal.keys("b")
         go_to(terminal, "1 of 13")
         go_to(terminal, "any key goes on to placement")
         terminal.keys("l")
-        terminal.until_shows("enter begins with 1, or type a number")
+        # Both are done, so the third is proposed.
+        terminal.until_shows("   1  device_list        done  list", "enter begins with 3, or type")
         terminal.keys("q")
         assert terminal.exit_code() == 0
 
 
 def test_the_list_has_the_steps_before_the_first_one_too(stand_in: tuple[str, str]) -> None:
     with Terminal((*LEARN, *stand_in, "--from", "3")) as terminal:
-        go_to(terminal, "any key goes on to comparing_results, b back, l list, q ends")
+        go_to(terminal, f"any key goes on to comparing_results, {KEYS}")
         terminal.keys("l")
-        terminal.until_shows("enter begins with 1, or type a number")
+        terminal.until_shows("enter begins with 4, or type a number")
+        terminal.keys("q")
+        assert terminal.exit_code() == 0
+
+
+def test_all_figures_come_at_the_end_and_the_list_is_near_at_the_question(
+    stand_in: tuple[str, str],
+) -> None:
+    with Terminal((*LEARN, *stand_in, "--from", "naive_timing"), 120, 60) as terminal:
+        text = go_to(terminal, f"any key goes on to matmul_shapes, {KEYS}")
+        assert "come with f, at the end." in text
+        terminal.keys("f")
+        text = terminal.until(
+            lambda shown: shown.count("What the workload naive_timing found") == 2
+        )
+        assert text.count("come with f") == 1
+        terminal.until_shows(f"any key goes on to matmul_shapes, {KEYS}")
+        terminal.keys("\r")
+        terminal.until_shows("6 of 13", ASKS)
+        terminal.keys("x", "7")  # neither is a choice
+        terminal.until_shows(ASKS)
+        terminal.keys("l")
+        terminal.until_shows("naive_timing       done  timing", "enter begins with 6, or type")
         terminal.keys("q")
         assert terminal.exit_code() == 0
 
@@ -160,6 +188,8 @@ def test_a_step_begins_with_its_title_and_a_key_runs_its_script(
 def test_after_the_answer_of_a_single_step_the_command_ends(stand_in: tuple[str, str]) -> None:
     with Terminal((*LEARN, *stand_in, "device_list")) as terminal:
         go_to(terminal, ASKS_AGAIN)
+        terminal.keys("\r")
+        terminal.until_shows("any key ends, f all figures")
         terminal.keys("x")
         assert terminal.exit_code() == 0
         assert "Answer: Not always." in terminal.text()

@@ -14,9 +14,7 @@ from tests import ceilings
 from tests.results.made_runner import made
 from tests.screens.helpers import workload
 from tests.tiers import VARIANT
-from tui.headless.learn import (
-    choose_number,
-    choose_steps,
+from tui.headless.lesson_text import (
     code_part,
     contents,
     figures_part,
@@ -24,8 +22,9 @@ from tui.headless.learn import (
     title_lines,
 )
 from tui.headless.on_a_gpu import ON_A_GPU, describe_on_a_gpu
-from tui.headless.quiz import Quiz, choice_keys, parse_choice
+from tui.headless.quiz import Quiz, choice_keys, choose_number, parse_choice
 from tui.headless.script_run import ScriptEnd
+from tui.headless.steps import choose_steps
 from tui.kit.command_line.output import UsageError
 from tui.kit.lines import plain, width
 from tui.runs.views.question import answer_lines, question_lines

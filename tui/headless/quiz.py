@@ -18,11 +18,26 @@ def parse_choice(info: WorkloadInfo, key: str) -> int:
     return 0
 
 
+def choose_number(typed: str, key: str, most: int) -> str:
+    """Return a typed number after one more key: a digit continues it, or else begins it anew.
+
+    Args:
+        typed: the digits typed so far.
+        key: the next key; any but a digit erases the number.
+        most: the highest number; the lowest is 1.
+    """
+    for number in (typed + key, key):
+        if number.isascii() and number.isdigit() and 1 <= int(number) <= most:
+            return number
+    return ""
+
+
 class Quiz:
     """Stores the first choice for each question: a later one may know the answer."""
 
     def __init__(self) -> None:
         self._chosen: dict[str, tuple[int, bool]] = {}
+        self._ended: set[str] = set()
 
     def chosen(self, info: WorkloadInfo) -> int:
         """Return the number of the choice for a workload's question; 0 if there is none yet."""
@@ -32,6 +47,18 @@ class Quiz:
         """Store the choice for a workload's question; 0 stores none."""
         if number:
             self._chosen.setdefault(info.name, (number, number == info.right_choice))
+
+    def end(self, info: WorkloadInfo) -> None:
+        """Record that the answer to a workload's question was shown."""
+        self._ended.add(info.name)
+
+    def list_answers(self) -> dict[str, str]:
+        """Return how each ended step was answered, by name: ``right``, ``wrong`` or ``done``."""
+        words = {True: "right", False: "wrong"}
+        return {
+            name: words[self._chosen[name][1]] if name in self._chosen else "done"
+            for name in sorted(self._ended)
+        }
 
     def format_score(self) -> str:
         """Return how many answers were right: ``9 of 13 answers were right.``; empty for none."""

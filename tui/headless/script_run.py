@@ -10,12 +10,15 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from tui.core.child.runner import VARIABLES
 from tui.core.text.numbers import seconds
 
 LONGEST_S = 60.0
 """A script of the first steps takes a few seconds, most of them to import torch."""
 ERROR_LINES = 8
 """Last lines of standard error that a failure shows."""
+SHARED = {"PYTHONUNBUFFERED": "1", "CUDA_DEVICE_ORDER": VARIABLES["CUDA_DEVICE_ORDER"]}
+"""The script's GPUs have the order of the runner's, whose figures follow."""
 HIDDEN_GPUS = {"CUDA_VISIBLE_DEVICES": ""}
 """For a lesson on the CPU alone: a script takes a GPU wherever torch sees one."""
 
@@ -59,7 +62,7 @@ async def run_script(
                     stdout=out,
                     stderr=err,
                     cwd=folder,
-                    env={**os.environ, "PYTHONUNBUFFERED": "1", **({} if gpu else HIDDEN_GPUS)},
+                    env={**os.environ, **SHARED, **({} if gpu else HIDDEN_GPUS)},
                     start_new_session=True,
                 )
             except OSError as failure:

@@ -10,6 +10,10 @@ FIRST_STEPS = "first_steps"
 UNTIMED_STEPS = frozenset({"device_list", "placement", "comparing_results"})
 """First steps that teach no time; the lesson does not show how long their lines take."""
 
+GPU_ALONE_STEPS = UNTIMED_STEPS | {"device_mismatch", "model_on_cpu"}
+"""First steps that a lesson runs on the GPU alone, where there is one: a run on the CPU says the
+same or less."""
+
 QUESTIONS: Mapping[str, str] = {
     "health": "Is this machine healthy?",
     "flags": "What does this flag or option do?",

@@ -13,6 +13,7 @@ SHAPES = (
     ("square", 1024, 1024, 1024),
     ("matrix-vector", 4096, 4096, 1),
     ("few columns", 4096, 4096, 8),
+    ("smaller square", 512, 512, 512),  # as many operations
     ("thin inner", 2048, 16, 2048),
 )
 

@@ -28,6 +28,7 @@ SHAPES = (
     Shape("square", 1024, 1024, 1024),
     Shape("matrix-vector", 4096, 4096, 1),
     Shape("few columns", 4096, 4096, 8),
+    Shape("smaller square", 512, 512, 512),  # as many operations as with few columns
     Shape("thin inner", 2048, 16, 2048),
     Shape("batch of small", 32, 32, 32, 1024),
 )
@@ -41,8 +42,7 @@ SHAPES = (
     look_for="FLOP per byte: a shape below the ridge (the machine's FLOP/s over its memory's "
     "byte/s, both measured here) waits for memory and cannot come near the square product's rate, "
     "or for the cache if its traffic exceeds the memory's rate. On a GPU small products wait for "
-    "their launch. The result is a leaf, as no factor requires a gradient: autograd records "
-    "nothing.",
+    "their launch.",
     question="Two products need the same number of operations. Can one of them take longer?",
     choices=(
         "no: equal work takes equal time",
@@ -50,9 +50,9 @@ SHAPES = (
         "yes: one of them may wait for memory",
     ),
     right_choice=3,
-    answer="Yes. A product with few operations per byte, such as a matrix times a vector, waits "
-    "for memory; a large square one uses each number many times. The ridge in the table says "
-    "where the one case ends and the other begins.",
+    answer="Yes. A product with few operations per byte, such as a matrix times a few columns, "
+    "waits for memory or the cache; a square one uses each number many times. The ridge says where "
+    "the one case ends and the other begins.",
 )
 def matmul_shapes(
     on: Place,

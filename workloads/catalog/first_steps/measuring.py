@@ -52,7 +52,7 @@ def _clocks(
     look_for="The naive figure is the time to launch. The rate it implies can lie above what the "
     "hardware can do at all, which is how to tell; a warning says so. Synchronizing adds its own "
     "time to that of a single call: blocks of calls share it. On the CPU a call that has returned "
-    "is done, so the figures agree.",
+    "is done, so the figures agree, but for noise.",
     question="time.time() around one product implies more FLOP/s than the GPU can reach. What was "
     "timed?",
     choices=(

@@ -132,11 +132,12 @@ def _show_locations(study: Study, model: torch.nn.Module, before: dict[str, str]
     choices=(
         "yes: both count the slots",
         "not always: torch may count them in another order",
-        "never: torch puts the fastest last",
+        "never: torch does not count the GPU of the display",
     ),
     right_choice=2,
     answer="Not always. CUDA_VISIBLE_DEVICES hides and renumbers GPUs, and without "
-    "CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA puts the fastest first. Compare the UUIDs.",
+    "CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA puts the fastest first. Compare the UUIDs of nvidia-smi -L "
+    "and torch.cuda.get_device_properties(index).uuid.",
 )
 def device_list(on: Place) -> Case:
     from workloads.measure import environment
