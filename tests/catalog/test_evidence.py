@@ -57,7 +57,6 @@ def test_a_step_says_what_its_run_found(name: str) -> None:
     if expected is None:
         assert words == ""
     else:
-        assert words.startswith("Here: ")
         assert expected in words
         assert words.endswith(".")
         assert "n/a" not in words

@@ -38,6 +38,7 @@ from tui.watch.views.memory_plot import (
     MOST_OF_A_KIND,
     NOT_READ,
     Over,
+    add_ooms,
     crop_idle,
     find_gaps,
     plot_of,
@@ -299,6 +300,21 @@ def test_the_plot_has_both_curves_and_its_marks(over: Over, cells: int) -> None:
     assert text.count(GLYPHS.unfolded) == 3 + any(
         row.endswith((" s OOM", " 220 OOM")) for row in text.splitlines()
     )
+
+
+def test_the_curve_reaches_what_was_allocated_at_an_oom_between_two_readings() -> None:
+    row = ran_out()
+    assert row.log is not None
+    (oom,) = row.log.ooms
+    before = [StepPoint(oom.at - 1 + at / 10, at, at << 20, at << 21) for at in range(10)]
+    after = StepPoint(oom.at + 0.1, oom.step, oom.allocated // 2, oom.reserved)
+    points = add_ooms(replace(row, points=(*before, after)))
+    assert [point.at for point in points] == [*(each.at for each in before), oom.at, after.at]
+    assert (points[-2].allocated, points[-2].step) == (oom.allocated, oom.step)
+    # The driver's own refusal has no figures of torch.
+    refused = replace(row.log, ooms=(replace(oom, request=None),))
+    assert len(add_ooms(replace(row, points=(*before, after), log=refused))) == 11
+    assert add_ooms(replace(row, points=())) == []
 
 
 def test_many_flushes_are_counted_and_do_not_hide_the_curves() -> None:

@@ -42,8 +42,7 @@ def describe_evidence(name: str, results: Sequence[RunResult]) -> str:
     """
     describe = _EVIDENCE.get(name, StepEvidence()).describe
     successful = [result for result in results if result.status == "ok"]
-    words = describe(successful) if describe and successful else ""
-    return f"Here: {words}" if words else ""
+    return describe(successful) if describe and successful else ""
 
 
 def suggest_run(name: str) -> str:

@@ -333,7 +333,7 @@ class Lesson:
         rows += answer_lines(info, cells, self._quiz.chosen(info))
         results = [entry.result for entry in entries if entry.result is not None]
         here = describe_evidence(info.name, results)
-        rows += paragraph(here, cells) if here else []
+        rows += paragraph(here, cells, label="Here: ") if here else []
         further = suggest_run(info.name)
         rows += paragraph(further, cells, TextStyle.QUIET, label="Try: ") if further else []
         self._quiz.end(info)

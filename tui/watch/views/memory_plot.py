@@ -16,7 +16,7 @@ from tui.kit.lines import Line, Span, TextStyle, paragraph
 from tui.kit.plot import LEAST_CELLS, LEAST_HEIGHT, Axis, Curve, Event, Level, Plot, fit_plot_lines
 from tui.kit.scale import Scale, below, scale_for
 from tui.watch.runs.ooms import Oom
-from tui.watch.state.run import Mark, WatchedDevice
+from tui.watch.state.run import Mark, WatchedDevice, find_ooms
 
 Over = Literal["time", "steps"]
 AROUND_PLOT = 4
@@ -66,8 +66,9 @@ def plot_of(row: WatchedDevice, over: Over, cells: int, rows: int) -> list[Line]
         return []
     if words := _describe_too_few(row):
         return _explain(words, cells)
+    readings = add_ooms(row)
     if over == "steps":
-        placed = [(point, point.step) for point in row.points if point.step is not None]
+        placed = [(point, point.step) for point in readings if point.step is not None]
         if len({step for _, step in placed}) < 2:
             why = row.why_no_agent or "fewer than two steps were seen"
             words = f"No plot over steps: {why}. A plots over time."
@@ -76,20 +77,33 @@ def plot_of(row: WatchedDevice, over: Over, cells: int, rows: int) -> list[Line]
         marks = [(float(mark.step), mark) for mark in row.marks if mark.step is not None]
         axis = Axis("steps", "", _scale([place for place, _ in (*points, *marks)]))
     else:
-        if len({point.at for point in row.points}) < 2:
+        if len({point.at for point in readings}) < 2:
             return _explain("No plot: it needs two readings.", cells)
-        began = row.points[0].at
+        began = readings[0].at
         ooms = [mark.at for mark in row.marks if mark.kind == "OOM"]
-        shown = crop_idle(row.points, oom_at=max(ooms, default=None))
+        shown = crop_idle(readings, oom_at=max(ooms, default=None))
         first, last = shown[0].at, shown[-1].at
         factor, unit = _choose_unit(last - began)
         points = [((point.at - began) / factor, point) for point in shown]
         # An event beside the readings is at the nearest of them.
         marks = [((min(max(mark.at, first), last) - began) / factor, mark) for mark in row.marks]
         axis = Axis("time", unit, _scale([place for place, _ in (*points, *marks)]))
-    gaps = find_gaps([point.at for point in row.points])
+    gaps = find_gaps([point.at for point in readings])
     plot = _plot(axis, points, marks, gaps, row.last_oom, height)
     return _draw(plot, cells, rows)
+
+
+def add_ooms(row: WatchedDevice) -> list[StepPoint]:
+    """Return the readings with those of torch at each OOM, without which a fast curve lags behind.
+
+    An OOM of the driver has no figures of torch.
+    """
+    ooms = [
+        StepPoint(oom.at, oom.step, oom.allocated, oom.reserved)
+        for oom in find_ooms(row.log, row.device)
+        if oom.request is not None
+    ]
+    return sorted([*row.points, *ooms], key=lambda point: point.at) if row.points else []
 
 
 def _explain(words: str, cells: int) -> list[Line]:

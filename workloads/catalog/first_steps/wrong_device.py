@@ -47,7 +47,7 @@ def outcome(call: Callable[[], torch.Tensor]) -> str:
     about="The tensors of an operation must lie on one device: else torch raises a RuntimeError "
     "rather than copy one of them. The fix is timed: move the input to the weights' device, then "
     "compute. On the CPU the meta device takes the place of the other one.",
-    look_for="The error's message is in the log, so that you recognize it: it names both devices. "
+    look_for="The error's message names both devices. "
     "Two mixtures are allowed: a CPU tensor of no dimensions (a number) beside GPU tensors, and "
     "CPU tensors as indices of a GPU tensor, which torch copies at each use. The fix costs a copy "
     "each time it is called: move the data once, not in every step.",
