@@ -99,6 +99,7 @@ def test_columns_are_dropped_in_the_stated_order(room: int, longest: int) -> Non
         (30, "▸ first_steps (13 workloads)"),
         (54, "▸ first_steps (13 workloads)"),
         (55, "▸ first_steps: What should I know first? (13 workloads)"),
+        (76, "▸ first_steps: What should I know first? (13 workloads), gpu-workbench learn"),
     ],
 )
 def test_a_heading_has_its_question_where_there_is_room(room: int, heading: str) -> None:

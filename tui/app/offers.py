@@ -114,4 +114,4 @@ def _results_offer(app: TabbedApp) -> Offer | None:
     newest = listing.rows[0]
     ago = text.age(app.clock() - newest.at)
     facts = f"{text.count(listing.all)} stored; the newest: {newest.workload}, {ago}"
-    return Offer("Show the results", facts, partial(app.switch_mode, RESULTS))
+    return Offer("Show the results", facts, partial(app.switch_mode, RESULTS), is_last=True)

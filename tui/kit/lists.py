@@ -375,6 +375,8 @@ class Offer:
     facts: str
     """A few words about the item."""
     open: Callable[[], object] = field(compare=False)
+    is_last: bool = False
+    """It stands below those that are what the tab is for."""
 
 
 def offer_lines(offers: Sequence[Offer], cells: int) -> list[Line]:
@@ -418,7 +420,8 @@ class OfferList(KeyedList):
     @property
     def offers(self) -> tuple[Offer, ...]:
         """All offers in the order of the list."""
-        return (*self._first(), *self._offers_in_files, *self._at_once())
+        offers = (*self._first(), *self._offers_in_files, *self._at_once())
+        return tuple(sorted(offers, key=lambda offer: offer.is_last))
 
     def load(self) -> None:
         """Search the files for offers, in a thread."""

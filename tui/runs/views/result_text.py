@@ -139,13 +139,14 @@ def _format_notes(warnings: Sequence[str], result: RunResult, cells: int) -> lis
 def encode_results(state: RunsState, states: Sequence[RunState]) -> dict[str, Any]:
     """Return the object that ``run --json`` prints: results, machine and conditions."""
     environment = state.machine.environment
+    # The results first: the environment is longer.
     encoded: dict[str, Any] = {
-        "environment": wire.to_plain(environment) if environment else None,
         "results": [_encode_result(entry) for entry in states if entry.result is not None],
     }
     sweeps = find_sweeps(state, states)
     if sweeps:
         encoded["sweeps"] = [encode_sweep(state.sweeps[item.workload], item) for item in sweeps]
+    encoded["environment"] = wire.to_plain(environment) if environment else None
     if state.hello is not None and state.hello.problems:
         encoded["problems"] = list(state.hello.problems)
     return encoded

@@ -24,7 +24,7 @@ from tui.runs.views.workload_table import (
     WorkloadRow,
     list_devices,
 )
-from workloads.protocol.groups import format_heading
+from workloads.protocol.groups import FIRST_STEPS, format_heading
 
 _Shown = tuple[WorkloadRow, bool]
 """A workload, and true if it is under the cursor."""
@@ -142,6 +142,8 @@ def _widen_name(layout: Layout[_Shown], shown: _Shown) -> Layout[_Shown]:
     return (*layout[:at], name, figure, *layout[at + 2 :])
 
 
+LESSON = ", gpu-workbench learn"
+"""Follows the heading of the folded first steps."""
 GPU_ONLY, CPU_ONLY = "GPU only", "CPU only"
 """Follow the title of a workload that does not run on one of the table's devices."""
 
@@ -239,6 +241,8 @@ def _draw_heading(group: Group, room: int) -> Line:
     sign = glyphs.GLYPHS.folded if group.folded else glyphs.GLYPHS.unfolded
     size = f" ({text.count(group.size, 'workload')})" if group.folded else ""
     heading = format_heading(group.name)
+    if size and group.name == FIRST_STEPS and LEAD + len(heading + size + LESSON) <= room:
+        size += LESSON
     if LEAD + len(heading) + len(size) > room:
         heading = group.name
     words = (Span(f"{left(sign, LEAD)}{heading}", TextStyle.HEADING), Span(size, TextStyle.QUIET))
