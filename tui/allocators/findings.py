@@ -110,6 +110,8 @@ class Track:
         self._merged = MergedPoints(MOST_POINTS, _compute_minima)
         self._retries: deque[tuple[float, int, int]] = deque()
         """Unix times with the counts of cache flushes and OOMs until then."""
+        self._growth_per: GrowthPer | None = None
+        """The unit of growth since the last reading; ``None`` before it is needed."""
 
     @property
     def _points(self) -> Sequence[_Point]:
@@ -132,6 +134,7 @@ class Track:
             figures.allocated_peak,
         )
         self._merged.add(point)
+        self._growth_per = None
         self._retries.append((figures.at, figures.alloc_retries, figures.ooms))
         while self._retries[0][0] < figures.at - WINDOW_S:
             self._retries.popleft()
@@ -176,7 +179,10 @@ class Track:
     @property
     def growth_per(self) -> GrowthPer:
         """The unit of growth: steps if enough were reported, else seconds."""
-        return "step" if len(block_floors(self._by_step())) >= FEWEST_BLOCKS else "s"
+        if self._growth_per is None:
+            has_steps = len(block_floors(self._by_step())) >= FEWEST_BLOCKS
+            self._growth_per = "step" if has_steps else "s"
+        return self._growth_per
 
     def growth(self) -> GrowthRate | None:
         """Return the growth of allocated memory in bytes per step, or per second without steps.

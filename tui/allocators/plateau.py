@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 NEWEST = 8
@@ -45,9 +46,7 @@ def find_plateau(points: Sequence[tuple[float, float]]) -> Plateau | None:
     newest = max(NEWEST, len(points) // NEWEST_SHARE)
     if len(points) < 2 * NEWEST + newest:
         return None
-    floors = [value for _, value in points]
-    for index in range(len(floors) - 2, -1, -1):
-        floors[index] = min(floors[index], floors[index + 1])
+    floors = [*accumulate((value for _, value in reversed(points)), min)][::-1]
     end = len(points) - newest
     low, level = floors[0], floors[end]
     part = (level - low) / PARTS
