@@ -13,6 +13,8 @@ from tui.core.text.numbers import quantity, seconds
 from tui.runs.state.runs import RunState, is_trusted
 from workloads.protocol.results import Cell, RunResult, Table
 
+LOG = "log"
+"""Stands for the log among the findings that are shown at first."""
 ALIKE = 1.2
 """Times within this factor are hardly a difference."""
 
@@ -69,7 +71,7 @@ def select_findings(entry: RunState) -> RunState:
             if table.name in names
         ),
         charts=tuple(chart for chart in result.charts if chart.name in names),
-        log=(),
+        log=result.log if LOG in names else (),
         check=None if result.check is None or result.check.passed else result.check,
     )
     return replace(entry, result=brief)
@@ -221,7 +223,7 @@ def _describe_widths(results: Sequence[RunResult]) -> str:
 
 
 _EVIDENCE: Mapping[str, StepEvidence] = {
-    "device_list": StepEvidence(("gpus", "devices"), _describe_list),
+    "device_list": StepEvidence(("gpus", "devices", LOG), _describe_list),
     "placement": StepEvidence(
         ("tensor_to", "tensor_to_again", "model_to", "tensors"),
         _describe_placement,

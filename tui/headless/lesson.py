@@ -194,17 +194,16 @@ class Lesson:
         """
         if not self._asks:
             return "next"
-        figures = f"{FIGURES} all figures"
-        prompt = f"any key goes on to {following}, {figures}, {BACK} back, {LISTS} list, q ends"
-        if not following or self._options.name:
-            prompt = f"any key ends, {figures}"
+        further = "" if self._options.name else f", {BACK} back, {LISTS} list"
+        first = f"any key goes on to {following}" if following else "any key ends"
+        prompt = f"{first}, {FIGURES} all figures{further}{', q ends' if following else ''}"
         while await self._pager.confirm(prompt):
             if self._key == FIGURES:
                 timed = info.name not in UNTIMED_STEPS
                 text = format_results(self._session.state.runs, entries, timed=timed)
                 if not await self._pager.show(figures_part(info, fit_to_terminal(text))):
                     return self._end(info.name)
-            elif following and self._key in (BACK, LISTS):
+            elif further and self._key in (BACK, LISTS):
                 return "back" if self._key == BACK else "list"
             else:
                 return "next"
@@ -214,7 +213,9 @@ class Lesson:
 
     async def _introduce(self, info: WorkloadInfo) -> Move:
         """Ask a step's question before its run; return where to go."""
-        if not await self._show_question(info, f"enter skips, {LISTS} list", (LISTS,)):
+        lists = () if self._options.name else (LISTS,)
+        otherwise = "enter skips" + (f", {LISTS} list" if lists else "")
+        if not await self._show_question(info, otherwise, lists):
             return self._end(info.name)
         if self._key == LISTS:
             return "list"
@@ -301,9 +302,9 @@ class Lesson:
         state, timed = self._session.state.runs, info.name not in UNTIMED_STEPS
         if not self._asks:
             return figures_part(info, fit_to_terminal(format_results(state, entries, timed=timed)))
-        chosen = map(select_findings, entries)
+        chosen = [select_findings(entry) for entry in entries]
         text = "".join(format_run(state, entry, timed=timed, warned=False) for entry in chosen)
-        return figures_part(info, fit_to_terminal(text), LEFT_OUT)
+        return figures_part(info, fit_to_terminal(text), LEFT_OUT if chosen != entries else "")
 
     async def _explain(self, info: WorkloadInfo, *, on_gpu: bool) -> bool:
         """Print what to look for, and what would differ on a GPU; return whether to go on."""
