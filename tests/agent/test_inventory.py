@@ -465,3 +465,41 @@ def test_a_global_of_an_imported_module_has_its_name() -> None:
         HELPER.clear()
     assert row.scope == "global of test_inventory.py"
     assert row.tensors == 5
+
+
+def test_of_several_lines_that_add_the_one_with_the_large_tensor_is_named() -> None:
+    history = []
+    for _ in range(4):
+        small, large = torch.zeros(1, device="cuda"), tensor()
+        history.append(small)
+        history.append(large)
+    (row,) = [each for each in taken().containers if each.name == "history"]
+    assert row.adds is not None
+    line = row.adds.line
+    assert row.also_adds == ()
+    code = sys._getframe().f_code
+    assert line - code.co_firstlineno == 5, "the line of large"
+
+
+def test_lines_whose_tensors_are_alike_are_all_named() -> None:
+    history = []
+    for _ in range(3):
+        first, second = tensor(), tensor()
+        history.append(first)
+        history.append(second)
+        history.extend(())
+    (row,) = [each for each in taken().containers if each.name == "history"]
+    assert row.adds is not None
+    assert [frame.line - row.adds.line for frame in row.also_adds] == [1]
+
+
+def test_a_line_whose_tensor_has_a_kept_graph_comes_first() -> None:
+    weight = torch.ones(MIB, device="cuda", requires_grad=True)
+    history: list[torch.Tensor] = []
+    for _ in range(3):
+        large, loss = tensor(), (weight * 2).sum()
+        history.append(large)
+        history.append(loss)
+    (row,) = [each for each in taken().containers if each.name == "history"]
+    assert row.adds is not None
+    assert [frame.line - row.adds.line for frame in row.also_adds] == [-1]

@@ -75,3 +75,20 @@ def test_a_line_that_empties_a_list_is_reported(
 
 def test_a_collection_that_a_call_returns_has_no_line_that_adds() -> None:
     assert uses("buf = torch.load(path)", "buf", collection=True) == (1, False, None)
+
+
+def test_all_lines_that_add_are_found_with_the_other_names_in_them() -> None:
+    program = "buf = []\nfor x in xs:\n    buf.append(x)\n    buf.append(float(y))\n    print(buf)"
+    found = find_uses("buf", nested_codes(compile(program, "train.py", "exec")), collection=True)
+    assert [line.place[1] for line in found.adding] == [3, 4]
+    first, second = found.adding
+    assert {"x"} <= first.names
+    assert {"y", "float"} <= second.names
+    assert "buf" not in first.names | second.names
+
+
+def test_lines_with_the_key_of_an_item_are_the_ones_that_add() -> None:
+    program = "d['a'].append(x)\nd['b'].append(y)\nd['b'].append(z)"
+    code = nested_codes(compile(program, "train.py", "exec"))
+    found = find_uses("d", code, collection=True, key="b")
+    assert [line.place[1] for line in found.adding] == [2, 3]

@@ -160,6 +160,26 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
         "bound the length of CACHE at train.py:13",
     ),
     (
+        "a global dict with two lines that add as much",
+        evidence(
+            inventory(
+                MODEL,
+                container(
+                    "CACHE",
+                    6900,
+                    217,
+                    kind="dict",
+                    where=None,
+                    scope="global of train.py",
+                    also_adds=(Frame(PROGRAM, 17, "train"), Frame("/w/other.py", 3, "train")),
+                ),
+            )
+        ),
+        "leak",
+        "Leak: CACHE (dict of 217, train.py:13 or 17 or other.py:3) holds 6.7 GiB.",
+        "bound the length of CACHE at train.py:13 or 17 or other.py:3",
+    ),
+    (
         "a key-value cache that torch.cat grows",
         evidence(
             inventory(MODEL, variable("past", 3200, shape=(8, 100, 4096, 256))),

@@ -19,14 +19,14 @@ import types
 from collections import defaultdict
 from contextlib import contextmanager
 from itertools import chain
-from typing import Any, Callable, Iterable, Iterator
+from typing import Any, Callable, Iterable, Iterator, Sequence
 
 from .backward_lines import BackwardLine, find_backward
 from .leftovers import RunningFunctions
 from .optimizer_state import state_tensors, unstored_state
 from .owners import find_owners, find_unnamed
 from .reach import Holding, OutOfTimeError, VariablePlace, Walk
-from .source_lines import VariableUses, find_uses
+from .source_lines import AddingLine, CodePlace, VariableUses, find_uses
 from .stacks import code_line, frames_of_threads, thread_stacks
 from .tensors import TensorReader, class_dict, inherits, instance_dict, mro, name_of, slots
 from .thread_locals import THREADS, Extent, group_locals
@@ -40,6 +40,10 @@ MOST_NODES = 100_000
 MOST_WRAPPERS = 4
 """Most tensors that wrap one another, such as a quantized tensor in a ``DTensor``."""
 MOST_ROWS = 32
+MOST_OTHERS = 3
+"""Most further lines that may have added to a collection."""
+SMALLER = 8
+"""How many times larger another line's tensor is, if a line is not where the bytes come from."""
 MOST_LARGEST = 8
 LEAST_BYTES = 1 << 20
 LEAST_NODES = 32
@@ -123,6 +127,9 @@ class _Stock:
         self._objects = 0
         self._used: set[int] = set()
         """Ids of the parameters in graphs that no optimizer updates, if there are optimizers."""
+        self._sizes: dict[tuple[str, str, str], tuple[int, bool]] | None = None
+        """The tensors with a name in a running function, by its file, its name and theirs: their
+        bytes, and whether they have a graph. ``None`` until they are needed."""
         self._optimized: set[int] = set()
         """Ids of the tensors that optimizers update."""
 
@@ -355,22 +362,64 @@ class _Stock:
             largest = sorted(selected[MOST_ROWS // 2 :], key=lambda row: -row["graph_nodes"])
             selected = selected[: MOST_ROWS // 2] + largest[: MOST_ROWS // 2]
         for row in selected:
-            row.update(self._uses(row.pop("place"), row.get("kind")))
+            graphs = bool(row.get("graphs"))
+            row.update(self._uses(row.pop("place"), row.get("kind"), has_graphs=graphs))
         return selected
 
-    def _uses(self, place: VariablePlace, kind: str | None) -> dict[str, Any]:
+    def _uses(self, place: VariablePlace, kind: str | None, *, has_graphs: bool) -> dict[str, Any]:
         """Return the lines that change a row's variable, as far as its code shows them."""
         collection = kind is not None
         uses = self._find_uses(place, collection=collection and kind != THREADS)
         backward = self._find_backward(place)
+        several = len(uses.adding) > 1
+        ranked = self._rank(uses.adding, has_graphs=has_graphs) if several else [uses.adds]
+        adds, *others = ranked
         lines = dict(
-            adds=_code_place(uses.adds),
+            adds=_code_place(adds),
             backward=None if backward is None else _code_place(backward.place),
             retains=backward is not None and backward.retains,
         )
         if collection:
-            return dict(lines, enlarges=uses.enlarges, empties=_code_place(uses.empties))
+            also = [_code_place(each) for each in others[:MOST_OTHERS]]
+            return dict(
+                lines, also_adds=also, enlarges=uses.enlarges, empties=_code_place(uses.empties)
+            )
         return dict(lines, enlarges=uses.enlarges, accumulates=uses.accumulates)
+
+    def _rank(self, adding: Sequence[AddingLine], *, has_graphs: bool) -> list[CodePlace]:
+        """Return the lines that may have added most of a collection's bytes, the likeliest first.
+
+        A line is likely by the largest tensor that its names have now, and left out if that is far
+        smaller than another line's; a tensor whose graph is kept as well can be of any size.
+        Without any tensor the first line is the likeliest.
+        """
+        sizes = [self._find_size(line, has_graphs=has_graphs) for line in adding]
+        known = [(line, size) for line, size in zip(adding, sizes) if size is not None]
+        plain = [size for _, size in known if size < float("inf")]
+        most = max(plain) if plain else 0.0
+        likely = [pair for pair in known if SMALLER * pair[1] >= most]
+        likely.sort(key=lambda pair: -pair[1])
+        return [line.place for line, _ in likely] or [adding[0].place]
+
+    def _find_size(self, line: AddingLine, *, has_graphs: bool) -> float | None:
+        """Return the bytes of the largest tensor named in a line of a running function.
+
+        Return infinity for one whose graph the collection keeps, and ``None`` without a tensor.
+        """
+        code, _ = line.place
+        if self._sizes is None:
+            self._sizes = {}
+            for place, tensor in self._walk.variables:
+                storage = self._reader.storage(tensor)
+                if place.frame is not None and storage is not None:
+                    filename, _, function = place.frame
+                    key = filename, function, place.name
+                    self._sizes[key] = storage[1], self._has_graph(tensor)
+        keys = [(code.co_filename, code.co_name, name) for name in line.names]
+        found = [self._sizes[key] for key in keys if key in self._sizes]
+        if has_graphs and any(has_graph for _, has_graph in found):
+            return float("inf")
+        return float(max(size for size, _ in found)) if found else None
 
     def _find_backward(self, place: VariablePlace) -> BackwardLine | None:
         if time.thread_time() > self._deadline:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dis
 import types
 from collections import defaultdict
-from typing import Iterable, Iterator, NamedTuple, Tuple
+from typing import FrozenSet, Iterable, Iterator, NamedTuple, Tuple
 
 _ADDING = frozenset(
     (
@@ -45,6 +45,14 @@ CodePlace = Tuple[types.CodeType, int]
 """A function's code and one of its lines."""
 
 
+class AddingLine(NamedTuple):
+    """A line that adds items to a collection."""
+
+    place: CodePlace
+    names: FrozenSet[str]  # noqa: UP006 (read at run time, on Python 3.8 too)
+    """The other names that it uses, that of the item among them."""
+
+
 class VariableUses(NamedTuple):
     """What the program's code does with one variable."""
 
@@ -56,6 +64,8 @@ class VariableUses(NamedTuple):
     """A line that removes items of the collection, or replaces it again and again."""
     accumulates: bool
     """True if a loop computes a tensor from what it was: ``total = total + loss``."""
+    adding: Tuple[AddingLine, ...] = ()  # noqa: UP006 (read at run time, on Python 3.8 too)
+    """All lines that add items to it."""
 
 
 def nested_codes(code: types.CodeType) -> Iterator[types.CodeType]:
@@ -192,12 +202,14 @@ def find_uses(
             break
         if mentions(code, name):
             uses.read(code)
-    adds = uses.adding if collection else uses.joined
+    first = uses.adding[0].place if uses.adding else None
+    adds = first if collection else uses.joined
     return VariableUses(
         adds or uses.combined or uses.assigned,
         adds is not None,
         uses.empties if collection else None,
         not collection and adds is None and uses.accumulates,
+        tuple(uses.adding) if collection else (),
     )
 
 
@@ -209,7 +221,7 @@ class _Uses:
         self._key = key
         self._keyed = False
         self._renewing: list[CodePlace] = []
-        self.adding: CodePlace | None = None
+        self.adding: list[AddingLine] = []
         self.joined: CodePlace | None = None
         self.combined: CodePlace | None = None
         self.assigned: CodePlace | None = None
@@ -237,7 +249,7 @@ class _Uses:
                     self.combined, self.accumulates = place, line.in_loop
                 self.joined = place if line.is_joined(self._name, loaded) else self.joined
                 if loads and self._name in line.extended:
-                    self.adding = self.adding or place
+                    self._add(line, place)
                 elif self._name in line.renewed:
                     self._renewing.append(place)
                     if line.in_loop:
@@ -245,11 +257,18 @@ class _Uses:
             loaded = loaded or loads
 
     def _read_load(self, line: _LineNames, place: CodePlace) -> None:
-        if (line.calls_adding or line.stores_item) and not self._keyed:
-            self._keyed = self._key in line.texts
-            self.adding = place if self._keyed else self.adding or place
+        if line.calls_adding or line.stores_item:
+            has_key = self._key in line.texts
+            if has_key and not self._keyed:
+                self._keyed = True
+                self.adding.clear()
+            if has_key or not self._keyed:
+                self._add(line, place)
         if line.calls_removing or line.deletes_item:
             self._removing = self._removing or place
+
+    def _add(self, line: _LineNames, place: CodePlace) -> None:
+        self.adding.append(AddingLine(place, frozenset(line.loads - {self._name})))
 
 
 def mentions(code: types.CodeType, name: str) -> bool:

@@ -106,6 +106,16 @@ def format_line(frame: Frame) -> str:
     return f"{base_name(frame.filename)}:{frame.line}"
 
 
+def format_lines(frames: Sequence[Frame]) -> str:
+    """Format the lines of frames as alternatives: ``oom.py:15 or 17``."""
+    first, *others = frames
+    words = [format_line(first)]
+    for frame in others:
+        is_same_file = frame.filename == first.filename
+        words.append(f"{frame.line}" if is_same_file else format_line(frame))
+    return " or ".join(words)
+
+
 def goes_through(stack: Iterable[Frame], path: str, *names: str) -> bool:
     """Return whether a stack has a frame in a file with ``path``, in one of the functions.
 

@@ -14,7 +14,7 @@ from functools import partial
 
 from tui.core.text.numbers import count, grouped
 from tui.snapshots.explain.evidence import Evidence, Rate
-from tui.snapshots.explain.frames import Frame, format_line, in_module_call
+from tui.snapshots.explain.frames import Frame, format_lines, in_module_call
 from tui.snapshots.explain.inventory import Container, Inventory, Variable
 from tui.snapshots.explain.leak_facts import SHARE, Leak, LeakKind, is_steady
 
@@ -66,9 +66,15 @@ def holder_line(holder: Container | Variable) -> Frame | None:
 
 
 def format_place(holder: Container | Variable) -> str:
-    """Return that line, ``oom.py:13``; without one, the holder's scope."""
+    """Return the lines that may add to a holder, ``oom.py:13``; without one, its scope."""
     line = holder_line(holder)
-    return holder.scope if line is None else format_line(line)
+    return holder.scope if line is None else format_lines((line, *list_other_lines(holder)))
+
+
+def list_other_lines(holder: Container | Variable) -> tuple[Frame, ...]:
+    """Return the other lines that may have added as much to a holder as :func:`holder_line`."""
+    has_line = isinstance(holder, Container) and holder.adds is not None
+    return holder.also_adds if has_line and isinstance(holder, Container) else ()
 
 
 def is_of_threads(holder: Container | Variable) -> bool:
@@ -204,6 +210,7 @@ def make_leak(
         subject=subject or format_holder(holder),
         name=holder.name,
         where=holder_line(holder),
+        also_where=list_other_lines(holder),
         bytes=size,
         reachable=holder.bytes,
         rate=rate,

@@ -121,6 +121,8 @@ class Container:
     none."""
     adds: Frame | None = None
     """The line that adds to the container, found in the program's code; ``None`` if not found."""
+    also_adds: tuple[Frame, ...] = ()
+    """Other lines that may have added as much."""
     enlarges: bool = False
     """True if that line adds items; False if it only assigns the container."""
     empties: Frame | None = None

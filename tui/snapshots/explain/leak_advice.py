@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from tui.core.text.numbers import count, round_size
 from tui.snapshots.explain.allocator_advice import FailedRequest
 from tui.snapshots.explain.explanation import Remedy
-from tui.snapshots.explain.frames import format_line, in_backward
+from tui.snapshots.explain.frames import format_line, format_lines, in_backward
 from tui.snapshots.explain.leak import OF_COMMAND, ROUNDED
 from tui.snapshots.explain.leak_facts import Leak
 from tui.snapshots.explain.source_lines import find_added_term, find_line
@@ -30,7 +30,8 @@ def advise_on_leak(request: FailedRequest) -> Iterator[Remedy]:
     leak = request.leak
     assert leak is not None
     name = leak.name or "the growing tensors"
-    place = f" at {format_line(leak.where)}" if leak.where is not None else ""
+    lines = () if leak.where is None else (leak.where, *leak.also_where)
+    place = f" at {format_lines(lines)}" if lines else ""
     clause = f"it holds {round_size(leak.bytes)}"
     if leak.kind == "graphs":
         in_training = any(map(in_backward, request.evidence.stacks))

@@ -49,6 +49,8 @@ class Leak:
     """A line that removes items: the collection may have a limit that it has not reached."""
     is_dict: bool = False
     """True if its items have keys."""
+    also_where: tuple[Frame, ...] = ()
+    """Other lines that may have added as much as that at :attr:`where`."""
 
 
 def describe_site(growth: Growth) -> str:
