@@ -131,7 +131,7 @@ def test_an_account_older_than_the_newest_figures_has_its_age() -> None:
     assert age == pytest.approx(NOW + 1.5 - then.at)
     assert age > 0.2
     title = memory_title(gauge, view, 100)
-    assert title.endswith(f"as of {age:.1f} s ago")
+    assert title.endswith(f"account of {age:.1f} s ago")
 
 
 def test_a_process_that_ends_keeps_its_last_figures_and_its_gpu() -> None:

@@ -299,7 +299,7 @@ _LISTS = {
     "graphics": "nvmlDeviceGetGraphicsRunningProcesses",
     "mps": "nvmlDeviceGetMPSComputeRunningProcesses",
 }
-NO_SAMPLE = "the driver has no new sample: the process has not used the multiprocessors recently"
+NO_SAMPLE = "the driver has no new sample of this process"
 _NOT_AVAILABLE = 2**64 - 1
 """NVML_VALUE_NOT_AVAILABLE where a binding passes it on as it is."""
 

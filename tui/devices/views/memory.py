@@ -503,7 +503,7 @@ def memory_title(
     if isinstance(gauge.total, Stale) and gauge.total.age_s is not None:
         notes.append(f"{text.old(gauge.total.age_s)} old")
     if gauge.age_s is not None:
-        notes.append(f"as of {gauge.age_s:.1f} s ago")
+        notes.append(f"account of {gauge.age_s:.1f} s ago")
     if gauge.warnings:
         notes.append(f"{glyphs.GLYPHS.warning} {text.count(len(gauge.warnings), 'warning')}")
     label = f"Memory{device}   {view.label}"
