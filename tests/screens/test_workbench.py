@@ -10,6 +10,7 @@ from tests.screens.results import compare_queued, compared, progress, queued, ra
 from tests.tiers import VARIANT
 from tui.app.workbench import QuitScreen
 from tui.core.events import RunnerStatus
+from tui.runs.views import arrangement
 from workloads.protocol import messages
 
 
@@ -322,3 +323,14 @@ async def test_readonly_asks_the_runner_for_nothing() -> None:
         assert on.asked == []
         assert " r run" not in on.rows[-1]
         assert on.row("Workloads")
+
+
+async def test_in_three_columns_the_backends_grow_with_their_verdicts() -> None:
+    async with running((200, 60), "two gpus") as on:
+        await on.tell(compare_queued(), compare_queued("cudnn.deterministic", "matmul"))
+        await on.tell(*compared()[1:])
+        await on.tell(*compared("cudnn.deterministic", "matmul")[1:])
+        # Both bars of each, the ratio and its scale: more than the rows of other layouts.
+        assert on.text.count("off ■") == 2
+        assert on.text.count("on  ■") == 2
+        assert on.workbench.backend.size.height > arrangement.BACKEND_ROWS

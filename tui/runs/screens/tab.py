@@ -202,7 +202,7 @@ class WorkbenchScreen(CommandScreen):
         """
         backend = self._fitted[1]
         if parts is None or parts & self.backend.SHOWS:
-            backend = self.backend.count_rows(self.app.size.width, arrangement.BACKEND_ROWS)
+            backend = self._count_backend_rows()
         compared = bool(self.state.comparisons)
         return self.devices.count_rows(0), backend, compared, self.state.started
 
@@ -261,14 +261,18 @@ class WorkbenchScreen(CommandScreen):
             return self.memory.count_rows(inner_cells(left, framed=True))
         return min(arrangement.MEMORY_ROWS, self.memory.count_rows(cells))
 
+    def _count_backend_rows(self) -> int:
+        """Return the rows that the backends pane fills, also in three columns."""
+        width, rows = self.app.size
+        if not self.has_class("-columns"):
+            return self.backend.count_rows(width, arrangement.BACKEND_ROWS)
+        column = inner_cells(width * (100 - self.program.borders.right) // 100, framed=True)
+        return self.backend.count_rows(column, arrangement.most_column_rows(rows))
+
     def _fit_heights(self, rows: int) -> None:
         """Give the panes of three columns the rows that they fill; the others have the rest."""
-        width = self.app.size.width
-        borders = self.program.borders
         memory = self._memory_rows = self._count_memory_rows()
-        column = inner_cells(width * (100 - borders.right) // 100, framed=True)
-        backend = self.backend.count_rows(column, arrangement.most_column_rows(rows))
-        fitted = arrangement.column_rows(rows, memory, backend)
+        fitted = arrangement.column_rows(rows, memory, self._count_backend_rows())
         for pane, height in zip((self.memory, self.backend, self.log_pane), fitted, strict=True):
             set_height(pane, height)
         set_height(self.devices, None)
