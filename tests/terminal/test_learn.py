@@ -102,6 +102,7 @@ def test_a_digit_answers_before_the_run_and_is_judged_after_it(
         assert ASKS_AGAIN not in text
         assert "You chose 1, but 3 is right." in text
         assert "▸ 3 no" in text
+        assert "Your answer was wrong." not in text
         terminal.keys(" ")
         terminal.until_shows("13 of 13", ASKS)
         terminal.keys("1")

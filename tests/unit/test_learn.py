@@ -232,10 +232,14 @@ def test_the_score_counts_the_first_choice_of_each_question() -> None:
     quiz.store(first, 0)
     assert quiz.chosen(first) == 0
     quiz.store(first, 2)
+    assert quiz.format_score() == "", "its answer was not shown yet"
+    quiz.end(first)
     assert quiz.format_score() == "Your answer was wrong."
+    assert quiz.list_answers() == {"first": "wrong"}
     quiz.store(first, 1)
     assert quiz.chosen(first) == 2
     quiz.store(second, 1)
+    quiz.end(second)
     assert quiz.format_score() == "1 of your 2 answers was right."
 
 

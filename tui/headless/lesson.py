@@ -177,9 +177,12 @@ class Lesson:
         return await self._confirm_next(info, entries, following)
 
     def _end(self, name: str) -> Move:
-        """Say with which step a later walk can begin, unless the terminal has gone."""
+        """Say the score, and with which step to go on, unless the terminal has gone."""
         if self._waiter.signalled in (None, signal.SIGINT) and not self._options.name:
-            print_lines(paragraph(f"Continue with: gpu-workbench learn --from {name}", width()))
+            score = self._quiz.format_score()
+            words = f"Continue with: gpu-workbench learn --from {name}"
+            rows = paragraph(score, width()) if score else []
+            print_lines([*rows, *paragraph(words, width())])
         return "end"
 
     async def _confirm_next(

@@ -61,9 +61,12 @@ class Quiz:
         }
 
     def format_score(self) -> str:
-        """Return how many answers were right: ``9 of 13 answers were right.``; empty for none."""
-        count = len(self._chosen)
-        right = sum(is_right for _, is_right in self._chosen.values())
+        """Return how many answers were right, of the ended steps: ``9 of your 13 answers …``.
+
+        Without any answer it is empty.
+        """
+        ended = [right for name, (_, right) in self._chosen.items() if name in self._ended]
+        count, right = len(ended), sum(ended)
         if count == 1:
             return "Your answer was right." if right else "Your answer was wrong."
         verb = "was" if right == 1 else "were"
