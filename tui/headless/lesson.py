@@ -374,7 +374,7 @@ class Lesson:
                 return
             encoded.append(self._encode(number, info, entries))
         environment = self._session.state.machine.environment
-        print_json({"environment": wire.to_plain(environment), "steps": encoded})
+        print_json({"steps": encoded, "environment": wire.to_plain(environment)})
 
     def _encode(
         self, number: int, info: WorkloadInfo, entries: Sequence[RunState]
