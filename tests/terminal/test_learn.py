@@ -135,6 +135,7 @@ def test_the_walk_begins_with_the_list_of_steps_and_goes_back(stand_in: tuple[st
         assert terminal.exit_code() == 0
 
 
+@VARIANT
 def test_the_list_has_the_steps_before_the_first_one_too(stand_in: tuple[str, str]) -> None:
     with Terminal((*LEARN, *stand_in, "--from", "3")) as terminal:
         go_to(terminal, f"any key goes on to comparing_results, {KEYS}")

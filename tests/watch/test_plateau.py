@@ -126,7 +126,7 @@ def test_what_the_first_steps_leave_is_no_plateau() -> None:
         step, part = divmod(number, 5)
         held = GIB + min(step, 6) * 500 * MIB + part * 100 * MIB
         track.add(figures(number / 10, allocated=held), step)
-        assert track.findings() == ()
+        assert number % 5 or track.findings() == ()
 
 
 def test_a_leak_that_ends_in_python_freeing_it_is_no_plateau() -> None:
