@@ -14,7 +14,16 @@ from tui.watch.runs.start import START_FOLDER
 AGENT = START_FOLDER.parent
 SOURCES = sorted(AGENT.rglob("*.py"))
 LATER = (
-    *("backward_lines", "code_files", "inventory", "leftovers", "owners", "reach", "rehearsal"),
+    *(
+        "backward_lines",
+        "code_files",
+        "inventory",
+        "leftovers",
+        "likely_lines",
+        "owners",
+        "reach",
+        "rehearsal",
+    ),
     *("optimizer_state", "source_lines", "thread_locals", "variable_codes"),
 )
 """What is loaded where memory runs out or a rehearsal begins, and nowhere else."""

@@ -19,14 +19,15 @@ import types
 from collections import defaultdict
 from contextlib import contextmanager
 from itertools import chain
-from typing import Any, Callable, Iterable, Iterator, Sequence
+from typing import Any, Callable, Iterable, Iterator
 
 from .backward_lines import BackwardLine, find_backward
 from .leftovers import RunningFunctions
+from .likely_lines import LikelyLines
 from .optimizer_state import state_tensors, unstored_state
 from .owners import find_owners, find_unnamed
 from .reach import Holding, OutOfTimeError, VariablePlace, Walk
-from .source_lines import AddingLine, CodePlace, VariableUses, find_uses
+from .source_lines import VariableUses, find_uses
 from .stacks import code_line, frames_of_threads, thread_stacks
 from .tensors import TensorReader, class_dict, inherits, instance_dict, mro, name_of, slots
 from .thread_locals import THREADS, Extent, group_locals
@@ -42,8 +43,6 @@ MOST_WRAPPERS = 4
 MOST_ROWS = 32
 MOST_OTHERS = 3
 """Most further lines that may have added to a collection."""
-SMALLER = 8
-"""How many times larger another line's tensor is, if a line is not where the bytes come from."""
 MOST_LARGEST = 8
 LEAST_BYTES = 1 << 20
 LEAST_NODES = 32
@@ -127,9 +126,8 @@ class _Stock:
         self._objects = 0
         self._used: set[int] = set()
         """Ids of the parameters in graphs that no optimizer updates, if there are optimizers."""
-        self._sizes: dict[tuple[str, str, str], tuple[int, bool]] | None = None
-        """The tensors with a name in a running function, by its file, its name and theirs: their
-        bytes, and whether they have a graph. ``None`` until they are needed."""
+        self._likely: LikelyLines | None = None
+        """Created with the first collection to which several lines add."""
         self._optimized: set[int] = set()
         """Ids of the tensors that optimizers update."""
 
@@ -371,9 +369,12 @@ class _Stock:
         collection = kind is not None
         uses = self._find_uses(place, collection=collection and kind != THREADS)
         backward = self._find_backward(place)
-        several = len(uses.adding) > 1
-        ranked = self._rank(uses.adding, has_graphs=has_graphs) if several else [uses.adds]
-        adds, *others = ranked
+        adds, *others = [uses.adds]
+        if len(uses.adding) > 1:
+            if self._likely is None:
+                named = self._walk.variables
+                self._likely = LikelyLines(named, self._reader.storage, self._has_graph)
+            adds, *others = self._likely.rank(uses.adding, has_graphs=has_graphs)
         lines = dict(
             adds=_code_place(adds),
             backward=None if backward is None else _code_place(backward.place),
@@ -385,41 +386,6 @@ class _Stock:
                 lines, also_adds=also, enlarges=uses.enlarges, empties=_code_place(uses.empties)
             )
         return dict(lines, enlarges=uses.enlarges, accumulates=uses.accumulates)
-
-    def _rank(self, adding: Sequence[AddingLine], *, has_graphs: bool) -> list[CodePlace]:
-        """Return the lines that may have added most of a collection's bytes, the likeliest first.
-
-        A line is likely by the largest tensor that its names have now, and left out if that is far
-        smaller than another line's; a tensor whose graph is kept as well can be of any size.
-        Without any tensor the first line is the likeliest.
-        """
-        sizes = [self._find_size(line, has_graphs=has_graphs) for line in adding]
-        known = [(line, size) for line, size in zip(adding, sizes) if size is not None]
-        plain = [size for _, size in known if size < float("inf")]
-        most = max(plain) if plain else 0.0
-        likely = [pair for pair in known if SMALLER * pair[1] >= most]
-        likely.sort(key=lambda pair: -pair[1])
-        return [line.place for line, _ in likely] or [adding[0].place]
-
-    def _find_size(self, line: AddingLine, *, has_graphs: bool) -> float | None:
-        """Return the bytes of the largest tensor named in a line of a running function.
-
-        Return infinity for one whose graph the collection keeps, and ``None`` without a tensor.
-        """
-        code, _ = line.place
-        if self._sizes is None:
-            self._sizes = {}
-            for place, tensor in self._walk.variables:
-                storage = self._reader.storage(tensor)
-                if place.frame is not None and storage is not None:
-                    filename, _, function = place.frame
-                    key = filename, function, place.name
-                    self._sizes[key] = storage[1], self._has_graph(tensor)
-        keys = [(code.co_filename, code.co_name, name) for name in line.names]
-        found = [self._sizes[key] for key in keys if key in self._sizes]
-        if has_graphs and any(has_graph for _, has_graph in found):
-            return float("inf")
-        return float(max(size for size, _ in found)) if found else None
 
     def _find_backward(self, place: VariablePlace) -> BackwardLine | None:
         if time.thread_time() > self._deadline:
