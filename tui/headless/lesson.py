@@ -244,8 +244,9 @@ class Lesson:
         prompt = f"{keys} answers, {otherwise}, q ends" if keys else f"{otherwise}, q ends"
         while await self._pager.confirm(prompt):
             key = self._key or ""
-            self._quiz.store(info, parse_choice(info, key))
-            if parse_choice(info, key) or key in GOES_ON or key in others:
+            choice = parse_choice(info, key)
+            self._quiz.store(info, choice)
+            if choice or key in GOES_ON or key in others:
                 return True
         return False
 

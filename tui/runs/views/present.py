@@ -441,12 +441,9 @@ def settings_lines(state: RunsState, info: WorkloadInfo, cells: int) -> list[Lin
     """Return the workload's parameters, and the settings of the user that differ."""
     settings = parameters.get_defaults(info)
     named: list[Line] = [line(_format_setting(info, *setting)) for setting in settings.items()]
-    default = Span(
-        "(the defaults, not stored)" if named else "no parameters, not stored", TextStyle.QUIET
-    )
-    rows = flow(
-        [line(Span(info.name, TextStyle.STRONG)), *named, line(default)], cells, indent="  "
-    )
+    which = "(the defaults, not stored)" if named else "no parameters, not stored"
+    name, note = Span(info.name, TextStyle.STRONG), Span(which, TextStyle.QUIET)
+    rows = flow([line(name), *named, line(note)], cells, indent="  ")
     edited = parameters.find_changed(info, get_present_settings(state, info))
     if edited:
         words = ", ".join(_format_setting(info, *setting) for setting in edited.items())
